@@ -13,7 +13,8 @@ use crate::args::Args;
 use crate::cpu;
 use crate::shell::{cargo, root, step, target_dir};
 use crate::{
-    architecture, corpus, differential, exactness, fuzz, guide, setup, tidy, transparency,
+    architecture, corpus, differential, exactness, exploration, fuzz, guide, setup, tidy,
+    transparency,
 };
 
 /// Packages that are not published: they test the others.
@@ -50,6 +51,7 @@ pub fn test(args: Args) -> Result<()> {
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
     exactness::run(Args::given(&["--core"]))?;
+    exploration::run(Args::given(&["--cases", "40"]))?;
     corpus::run(Args::given(&["--core"]))?;
     for mask in cpu::MASKS {
         run_as(mask)?;

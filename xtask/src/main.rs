@@ -18,6 +18,8 @@ mod fuzz;
 mod guide;
 mod parallel;
 mod programs;
+mod random;
+mod recall;
 mod setup;
 mod shell;
 mod soak;
@@ -38,8 +40,8 @@ cargo xtask COMMAND [OPTIONS]
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
                         diffs of CONTRIBUTING.md, neutral code without x86-64, a bounded fuzz run, the core of
-                        differential, transparency, exactness and the corpus, and what depends on CPU features once
-                        more as on CPUs of x86-64-v2, v3 and v4
+                        differential, transparency, exactness and the corpus, 40 cases of exploration, and what
+                        depends on CPU features once more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
   package               every published crate builds from what its package holds
@@ -61,12 +63,16 @@ cargo xtask COMMAND [OPTIONS]
   corpus                brownout reports exactly the findings that are written on the programs' lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
+  recall                the share of the bugs that `exhaustive` finds in generated programs that `representative` finds
+      options:          --cases N  --seed N  --only CASE  --jobs N  --brownout PATH
   bench engine          what recording costs, as a multiple of native
       options:          --runs N  --only NAME  --loads  --no-others  --brownout PATH  --wrapper 'CMD ARGS'
   bench lint            how fast traces are linted, and in how much memory
   bench crash           how fast recoveries are tried, against bare fork and exec
   bench explore         how fast processes fork and recoveries are explored, against native
-      options:          --runs N
+  bench represent       how fast the update behaviours of a long run are found, and in how much memory; how soon
+                        `auto` and `prefix` find the first bug of programs of the corpus
+      options of these: --runs N  --brownout PATH  (represent: --only steps|first-bug  --time-limit SECONDS)
 ";
 
 fn main() -> ExitCode {
@@ -100,6 +106,7 @@ fn run() -> Result<()> {
         "differential" => differential::run(args),
         "exploration" => exploration::run(args),
         "corpus" => corpus::run(args),
+        "recall" => recall::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

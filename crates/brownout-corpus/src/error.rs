@@ -19,7 +19,7 @@ pub enum Error {
         line: u32,
         problem: String,
     },
-    #[error("{} is no C, C++ or Rust source", path.display())]
+    #[error("{} is not a C, C++ or Rust source file", path.display())]
     Language { path: PathBuf },
     #[error("`{command}` failed:\n{output}")]
     Compile { command: String, output: String },

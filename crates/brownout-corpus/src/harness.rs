@@ -82,7 +82,7 @@ impl Harness {
         }
         let scratch = self.scratch_dir()?;
         let out = scratch.path().join("out");
-        let command = self.check_command(built, &out, &pools(scratch.path())?);
+        let command = self.check_command(built, &out, &[], &pools(scratch.path())?);
         let checked = run_program(command, built, scratch.path())?;
         let exit = built.program.exit;
         let expected = |code: &i32| exit.map_or((0..=1).contains(code), |exit| *code == exit);
@@ -97,6 +97,14 @@ impl Harness {
         Ok(compare(built, status, &read_findings(&text)?))
     }
 
+    /// `brownout check` of it with further options, in `scratch`, with its results in `scratch/out`.
+    pub fn check(&self, built: &Built, options: &[&str], scratch: &Path) -> Result<Command> {
+        let dir = pools(scratch)?;
+        let mut command = self.check_command(built, &scratch.join("out"), options, &dir);
+        append_program(&mut command, built, scratch, &dir);
+        Ok(command)
+    }
+
     /// Runs it natively; what is wrong with that, if anything.
     pub fn try_natively(&self, built: &Built) -> Result<Option<String>> {
         let scratch = self.scratch_dir()?;
@@ -106,7 +114,7 @@ impl Harness {
     }
 
     /// `brownout check` with all its options, before the program.
-    fn check_command(&self, built: &Built, out: &Path, dir: &Path) -> Command {
+    fn check_command(&self, built: &Built, out: &Path, options: &[&str], dir: &Path) -> Command {
         let program = built.program;
         let folder = program.source.parent().unwrap_or(Path::new("/"));
         let places = [
@@ -125,6 +133,7 @@ impl Harness {
                 "--out",
             ])
             .arg(out)
+            .args(options)
             .args(program.options.iter().map(|word| fill(word, &places)));
         if let Some(recover) = &program.recover {
             // Programs are judged in parallel already.
@@ -178,14 +187,19 @@ fn pools(scratch: &Path) -> Result<PathBuf> {
 /// Runs the program as last arguments of `prefix`.
 fn run_program(mut prefix: Command, built: &Built, scratch: &Path) -> Result<Ended> {
     let dir = pools(scratch)?;
-    let places = [("{dir}", dir.as_path())];
+    append_program(&mut prefix, built, scratch, &dir);
+    run(&mut prefix, &scratch.join("log"), LIMIT)
+}
+
+/// Makes the program the last arguments of `prefix`, which runs in `scratch`.
+fn append_program(prefix: &mut Command, built: &Built, scratch: &Path, dir: &Path) {
+    let places = [("{dir}", dir)];
     let Program { args, env, .. } = built.program;
     prefix
         .arg(&built.path)
         .args(args.iter().map(|word| fill(word, &places)))
         .envs(env.iter().map(|(name, value)| (name, fill(value, &places))))
         .current_dir(scratch);
-    run(&mut prefix, &scratch.join("log"), LIMIT)
 }
 
 /// `word` with the path of each place instead of its name.
@@ -315,7 +329,7 @@ mod tests {
             path: "/built here/a".into(),
         };
         let harness = harness(tempfile::tempdir().unwrap().path(), "", 0);
-        let command = harness.check_command(&built, Path::new("/out"), Path::new("/pools"));
+        let command = harness.check_command(&built, Path::new("/out"), &[], Path::new("/pools"));
         // What follows the options that every check has, of which `--out` is the last.
         let given = command
             .get_args()

@@ -1,13 +1,14 @@
 //! Crash testing of a whole trace: crash points, images, recoveries, verdicts (Mumak §4.1).
 //!
 //! A [strategy](crate::strategy) proposes crash points. The campaign builds their images, all images of one proposal in
-//! one pass over the trace, runs recovery on each different image once, and writes every result to the journal.
+//! one pass over the trace, runs recovery on each different image once, and writes every result to the journal. Recoveries that
+//! take much longer than others are [put off](crate::postponed).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use brownout_recovery::{Attempt, RunnerPool};
+use brownout_recovery::{Attempt, RunnerPool, Verdict};
 use brownout_report::{ExplorationCoverage, Frame};
 use brownout_trace::Definitions;
 
@@ -19,7 +20,8 @@ use crate::interrupted_sites::interrupted_recoveries;
 use crate::journal::Journal;
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
-use crate::progress::{Progress, ProgressObserver};
+use crate::postponed::{Postponed, TrialInput};
+use crate::progress::{Progress, ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
 use crate::shard::Shard;
@@ -27,18 +29,20 @@ use crate::strategy::{ProposedCrash, Strategy, TrialResults, TriedState};
 use crate::symbols::{Symbols, failing_frames};
 use crate::trial::{Failure, Trial};
 use crate::uniform_failures::UniformFailures;
+use crate::update_behaviour::TriedUpdate;
 
 /// How long running recoveries may continue, at least, when testing is stopped.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Recovery runs once for each different image, and for each state of the workload if operations are counted.
-type Key = (ImageDigest, Option<Operation>);
+pub(crate) type Key = (ImageDigest, Option<Operation>);
 
 /// The results of trying an image.
 #[derive(Debug)]
 pub struct Tried {
-    key: Key,
-    results: TrialResults,
+    input: TrialInput,
+    /// `None` if recovery takes much longer than usual.
+    results: Option<TrialResults>,
 }
 
 /// What a campaign works with.
@@ -67,6 +71,7 @@ pub struct Campaign<'a> {
     known: HashMap<Key, Trial>,
     /// Crash points that wait for the verdict of a key whose recovery is running.
     waiting: HashMap<Key, Vec<ProposedCrash>>,
+    postponed: Postponed,
     trials: Vec<Trial>,
     uniform_failures: UniformFailures,
 }
@@ -90,6 +95,7 @@ impl<'a> Campaign<'a> {
             tried: HashSet::new(),
             known: HashMap::new(),
             waiting: HashMap::new(),
+            postponed: Postponed::default(),
             trials: Vec::new(),
             uniform_failures: UniformFailures::default(),
         }
@@ -150,8 +156,20 @@ impl<'a> Campaign<'a> {
             self.uniform_failures.add(trial);
         }
         loop {
+            let prepared = with.strategy.prepare(with.symbols, with.observer)?;
+            if prepared.is_break() {
+                break;
+            }
             let mut wave = with.strategy.propose();
             self.progress.points = with.strategy.planned().saturating_sub(self.elsewhere);
+            let is_required = |proposal: &ProposedCrash| {
+                proposal.purpose == TrialPurpose::FailurePoint && !proposal.is_comparison
+            };
+            if !wave.iter().any(is_required) {
+                for postponed in self.postponed.take(with.pool.runners()) {
+                    submit(postponed, false, with);
+                }
+            }
             if wave.is_empty() {
                 if with.pool.is_idle() {
                     self.progress.points = self.progress.done;
@@ -180,7 +198,8 @@ impl<'a> Campaign<'a> {
         // It may have been stopped just when there was nothing left.
         let all_known = self.trials.len() as u64 + self.elsewhere == self.tried.len() as u64;
         self.progress.running = self.waiting.len() as u64;
-        Ok(all_known && with.strategy.propose().is_empty())
+        let prepared = with.strategy.prepare(with.symbols, with.observer)?;
+        Ok(all_known && prepared.is_continue() && with.strategy.propose().is_empty())
     }
 
     pub fn progress(&self) -> Progress {
@@ -205,6 +224,10 @@ impl<'a> Campaign<'a> {
         let mut proposals = wave.iter().peekable();
         let mut result = Ok(true);
         self.run.clone().walk(|event, definitions| {
+            if must_stop(event.index, with.observer) {
+                result = Ok(false);
+                return ControlFlow::Break(());
+            }
             while let Some(proposal) =
                 proposals.next_if(|proposal| proposal.point.event <= event.index.0)
             {
@@ -265,13 +288,13 @@ impl<'a> Campaign<'a> {
         let key = (digest, operation);
         if let Some(waiting) = self.waiting.get_mut(&key) {
             waiting.push(proposal.clone());
-            return Ok(true);
+            return Ok(!with.observer.stop());
         }
         let known = self.known.get(&key).filter(|_| !proposal.is_repeated);
         if let Some(trial) = known.cloned() {
             self.note_same(&trial, proposal, with)?;
             with.observer.progress(self.progress);
-            return Ok(true);
+            return Ok(!with.observer.stop());
         }
         self.waiting.insert(key, vec![proposal.clone()]);
         let image = match (interrupted, chosen) {
@@ -284,11 +307,14 @@ impl<'a> Campaign<'a> {
             operation,
             time_limit: self.time_limit,
         };
-        let job = with.strategy.job(proposal);
-        with.pool.submit(move |runner| {
-            let results = job(runner, &image, &situation.task())?;
-            Ok(Tried { key, results })
-        });
+        let input = TrialInput {
+            key,
+            proposal: proposal.clone(),
+            image,
+            situation,
+        };
+        let is_brief = with.strategy.exploration().is_none();
+        submit(input, is_brief, with);
         loop {
             if with.observer.stop() {
                 return Ok(false);
@@ -305,8 +331,16 @@ impl<'a> Campaign<'a> {
         let Some(result) = with.pool.collect() else {
             return Ok(());
         };
-        let Tried { key, results } = result?;
-        let TrialResults { proposed, others } = results;
+        let Tried { input, results } = result?;
+        let key = input.key;
+        let Some(TrialResults { proposed, others }) = results else {
+            if let Some(first) = self.postponed.put_off(input) {
+                submit(first, false, with);
+            }
+            return Ok(());
+        };
+        self.postponed
+            .decided(key, proposed.verdict == Verdict::Hung);
         self.progress.recoveries += 1 + others.len() as u64;
         let mut proposals = self.waiting.remove(&key).unwrap_or_default().into_iter();
         if let Some(first) = proposals.next() {
@@ -342,7 +376,9 @@ impl<'a> Campaign<'a> {
             failure.line = with.symbols.line(&failure.stack);
             failure.interrupted = interrupted_recoveries(proposal, with.symbols);
             failure.lost = lost_line(proposal, with.symbols);
+            failure.updates = updates_of(proposal);
         }
+        trial.behaviour = proposal.behaviour.as_ref().map(|tried| tried.number);
         self.note(trial, proposal.is_repeated, with)
     }
 
@@ -401,6 +437,16 @@ impl<'a> Campaign<'a> {
     }
 }
 
+/// Lets a runner try an image. If `is_brief`, recovery gets little more time than those that pass.
+fn submit(input: TrialInput, is_brief: bool, with: &mut Collaborators<'_>) {
+    let job = with.strategy.job(&input.proposal);
+    with.pool.submit(move |runner| {
+        let task = input.situation.task();
+        let results = job.run(is_brief, runner, &input.image, &task)?;
+        Ok(Tried { input, results })
+    });
+}
+
 fn new_trial(
     proposal: &ProposedCrash,
     (digest, operation): Key,
@@ -421,6 +467,7 @@ fn new_trial(
                 line: symbols.line(&stack),
                 interrupted: interrupted_recoveries(proposal, symbols),
                 lost: lost_line(proposal, symbols),
+                updates: updates_of(proposal),
                 stack,
                 recovery: failing_frames(&attempt.frames, symbols),
                 output: attempt.output,
@@ -431,7 +478,13 @@ fn new_trial(
         fails_anyway: proposal.fails_anyway,
         seconds: attempt.duration.as_secs_f64(),
         observation: attempt.observation,
+        behaviour: proposal.behaviour.as_ref().map(|tried| tried.number),
     }
+}
+
+fn updates_of(proposal: &ProposedCrash) -> Vec<TriedUpdate> {
+    let tried = proposal.behaviour.as_ref();
+    tried.map_or_else(Vec::new, |tried| tried.updates.clone())
 }
 
 /// The line of the last store that an open order loses.

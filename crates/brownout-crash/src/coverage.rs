@@ -1,5 +1,7 @@
 //! How much of what there is a test has tried, and why each crash point was tried.
 
+use std::collections::HashSet;
+
 use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,8 @@ pub enum TrialPurpose {
     Store,
     /// To try stores that persist in another order than that of the program.
     OpenOrder,
+    /// To try an update behaviour.
+    UpdateBehaviour,
     /// To try a crash inside recovery.
     Interruption,
 }
@@ -38,6 +42,15 @@ pub struct Extent {
     /// Images in which stores persist in another order than that of the program.
     #[serde(default)]
     pub orders: u64,
+    /// Update behaviours: those that represent others, and those at code that no representative reaches.
+    #[serde(default)]
+    pub behaviours: u64,
+    /// Whether update behaviours are to be tried and were not looked for.
+    #[serde(default)]
+    pub behaviours_unknown: bool,
+    /// Further ones that are left out because an earlier run has tested them.
+    #[serde(default)]
+    pub remembered: u64,
 }
 
 impl Extent {
@@ -57,13 +70,21 @@ impl Extent {
             occurrences: self.occurrences.max(other.occurrences),
             stores: self.stores.max(other.stores),
             orders: self.orders.max(other.orders),
+            behaviours: self.behaviours.max(other.behaviours),
+            behaviours_unknown: self.behaviours_unknown && other.behaviours_unknown,
+            remembered: self.remembered.max(other.remembered),
         }
     }
 }
 
 /// How much of the extent was tried.
 pub fn tried(trials: &[Trial]) -> Extent {
-    let mut tried = Extent::default();
+    let behaviours = trials.iter().filter_map(|trial| trial.behaviour);
+    let behaviours: HashSet<u64> = behaviours.collect();
+    let mut tried = Extent {
+        behaviours: behaviours.len() as u64,
+        ..Extent::default()
+    };
     for trial in trials {
         if trial.reached_from.is_some() {
             continue;
@@ -73,7 +94,7 @@ pub fn tried(trials: &[Trial]) -> Extent {
                 tried.failure_points += 1;
                 tried.occurrences += 1;
             }
-            TrialPurpose::Suspect | TrialPurpose::Interruption => {}
+            TrialPurpose::Suspect | TrialPurpose::Interruption | TrialPurpose::UpdateBehaviour => {}
             TrialPurpose::Occurrence => tried.occurrences += 1,
             TrialPurpose::Store => tried.stores += 1,
             TrialPurpose::OpenOrder => tried.orders += 1,

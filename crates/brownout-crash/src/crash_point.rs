@@ -6,7 +6,6 @@
 //!
 //! Recovery may crash, too (Jaaru §3): after the crash of the target, recovery runs until it is interrupted, and so on.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use brownout_model::{ByteMask, LINE, Profile, Tearing};
@@ -102,7 +101,7 @@ pub enum OtherLines {
 /// The state of one line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LineChoice {
-    /// Number of the PM file, in the order in which the files were first mapped.
+    /// Number of the persistent file, in the order in which the files were first mapped.
     pub file: usize,
     /// Offset of the line's first byte in the file.
     pub offset: u64,
@@ -128,22 +127,24 @@ pub struct TornStore {
 }
 
 impl LineChoice {
-    /// The state of a line of whose first `total` stores these are absent; some words of those that are `torn` are present.
+    /// The state of a line of whose first `total` stores these are absent, each given once; some words of those that are `torn` are
+    /// present.
     pub fn without(
         (file, offset): (usize, u64),
         total: u64,
-        absent: &BTreeSet<u64>,
+        mut absent: Vec<u64>,
         torn: Vec<TornStore>,
     ) -> Self {
+        absent.sort_unstable();
         let mut stores = total;
-        while stores > 0 && absent.contains(&(stores - 1)) {
+        while absent.pop_if(|last| *last + 1 == stores).is_some() {
             stores -= 1;
         }
         Self {
             file,
             offset,
             stores,
-            exceptions: absent.range(..stores).copied().collect(),
+            exceptions: absent,
             torn,
         }
     }
@@ -213,7 +214,7 @@ impl Choice {
 
     /// In a sentence, for people.
     pub fn describe(&self) -> String {
-        let mut text = format!("under the profile {}", self.profile);
+        let mut text = format!("under the model {}", self.profile);
         for alike in self.lines.chunk_by(LineChoice::continues_in) {
             text.push_str(", ");
             text.push_str(&describe_lines(alike));
@@ -256,7 +257,7 @@ fn describe_lines(lines: &[LineChoice]) -> String {
         (count, []) => format!("after {}", Stores(count)),
         (count, _) => format!("after {} each", Stores(count)),
     };
-    let mut text = format!("{place} of PM file {file} {state}");
+    let mut text = format!("{place} of persistent file {file} {state}");
     if !line.exceptions.is_empty() {
         let numbers: Vec<String> = line.exceptions.iter().map(u64::to_string).collect();
         text.push_str(&format!(" (except number {})", numbers.join(", ")));
@@ -296,14 +297,14 @@ impl fmt::Display for Stores {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImpossibleChoice {
-    #[error("there is no persistency profile `{0}`")]
+    #[error("unknown model `{0}`")]
     Profile(String),
-    #[error("the choice is for the profile {choice}, but the run is followed with {followed}")]
+    #[error("this crash point is for the model {choice}, but the run is examined with {followed}")]
     OtherProfile { choice: String, followed: String },
-    #[error("PM file number {file} does not exist before event {event}")]
+    #[error("persistent file number {file} does not exist before event {event}")]
     File { file: usize, event: u64 },
     #[error(
-        "no crash before event {event} leaves the line at {offset:#x} of PM file number {file} in this state"
+        "no crash before event {event} leaves the line at {offset:#x} of persistent file number {file} in this state"
     )]
     Line {
         file: usize,
@@ -311,8 +312,8 @@ pub enum ImpossibleChoice {
         event: u64,
     },
     #[error(
-        "recovery has not done the same as before, so that it cannot be interrupted at the same action; it, or something that it \
-         depends on besides the persistent files, has changed"
+        "recovery did not do the same as before, so it cannot be interrupted at the same action; recovery, or something other than \
+         the persistent files that it depends on, has changed"
     )]
     OtherRecovery,
 }
@@ -363,15 +364,15 @@ mod tests {
             |stores, store, words| describe_lines(&[line(stores, TornStore { store, words })]);
         assert_eq!(
             described(0, 0, 5),
-            "the line at 0x40 of PM file 1 without its stores except the words 0x40..0x48, 0x50..0x58 of the first one"
+            "the line at 0x40 of persistent file 1 without its stores except the words 0x40..0x48, 0x50..0x58 of the first one"
         );
         assert_eq!(
             described(1, 1, 6),
-            "the line at 0x40 of PM file 1 after 1 store and the words 0x48..0x58 of the next one"
+            "the line at 0x40 of persistent file 1 after 1 store and the words 0x48..0x58 of the next one"
         );
         assert_eq!(
             described(1, 3, 1),
-            "the line at 0x40 of PM file 1 after 1 store and the words 0x40..0x48 of number 3"
+            "the line at 0x40 of persistent file 1 after 1 store and the words 0x40..0x48 of number 3"
         );
     }
 
@@ -422,9 +423,9 @@ mod tests {
         };
         assert_eq!(
             choice.describe(),
-            "under the profile adr, the lines 0x40..0x100 of PM file 1 without their stores, \
-             the lines 0x100..0x180 of PM file 1 after 2 stores each, \
-             the line at 0x1c0 of PM file 1 without its stores, all other lines with all their stores"
+            "under the model adr, the lines 0x40..0x100 of persistent file 1 without their stores, \
+             the lines 0x100..0x180 of persistent file 1 after 2 stores each, \
+             the line at 0x1c0 of persistent file 1 without its stores, all other lines with all their stores"
         );
     }
 
@@ -444,7 +445,7 @@ mod tests {
         };
         assert_eq!(
             choice.describe(),
-            "under the profile adr, the line at 0x40 of PM file 1 after 1 store, all other lines with all their stores"
+            "under the model adr, the line at 0x40 of persistent file 1 after 1 store, all other lines with all their stores"
         );
     }
 }

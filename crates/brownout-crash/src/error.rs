@@ -19,7 +19,7 @@ pub enum CrashError {
         #[source]
         source: ReadError,
     },
-    #[error("recovery cannot be observed, so that it cannot be interrupted")]
+    #[error("recovery cannot be observed, so it cannot be interrupted")]
     Unobserved,
     #[error("cannot read what a recovery did")]
     Actions(#[source] ReadError),

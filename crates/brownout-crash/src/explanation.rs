@@ -16,7 +16,7 @@ use brownout_model::{
     CrashTime, PossibleMemory, Profile, ReadSource, StoreHistory, StoreHistoryBuilder, Tearing,
     Time,
 };
-use brownout_recovery::{ByteRanges, RawFrame, RecoveryRunner, Verdict};
+use brownout_recovery::{ByteRanges, RawFrame, RunnerPool, Verdict};
 use brownout_report::{ByteRange, Frame, SourceState};
 use brownout_trace::FileId;
 use rustc_hash::FxHashMap;
@@ -28,7 +28,7 @@ use crate::history_follower::{HistoryFollower, InitialContents};
 use crate::persistent_files::PersistentFiles;
 use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
-use crate::recovery_loads::{LoadExaminer, ObservedCrash, ObservedLoads, observe_loads};
+use crate::recovery_loads::{LoadExaminer, LoadsRun, ObservedCrash, ObservedLoads, observe_loads};
 use crate::several_stores::{SourcedRead, several_stores};
 use crate::store_facts::{AskedBytes, AskedStore, FoundStores, line_of, store_facts};
 use crate::symbols::Symbols;
@@ -46,7 +46,7 @@ pub fn explain(
     (files, profile): (&PersistentFiles, Profile),
     failures: &[&Trial],
     time_limit: Duration,
-    runner: &mut RecoveryRunner,
+    pool: &mut RunnerPool<LoadsRun>,
     symbols: &mut dyn Symbols,
     observer: &mut dyn ProgressObserver,
 ) -> Result<Vec<Explanation>, CrashError> {
@@ -60,7 +60,10 @@ pub fn explain(
     // A test has one tearing.
     let tearing = choices.map(|choice| choice.tearing).next();
     let tearing = tearing.unwrap_or(Tearing::Whole);
-    let stores = FollowedStores::until(last, run, files, (profile, tearing))?;
+    let followed = FollowedStores::until(last, run, files, (profile, tearing), observer)?;
+    let Some(stores) = followed else {
+        return Ok(Vec::new());
+    };
     let crashes: Vec<ObservedCrash> = failures
         .iter()
         .map(|trial| ObservedCrash {
@@ -82,7 +85,7 @@ pub fn explain(
         (files, profile),
         &crashes,
         &mut examiner,
-        runner,
+        pool,
         observer,
     )?;
     let found = examiner.found;
@@ -92,7 +95,13 @@ pub fn explain(
             load.ask(failures[*number].point.event, &mut asked, &mut bytes);
         }
     }
-    let facts = store_facts(run, profile, &asked, &bytes, symbols)?;
+    // What was observed is worth one more pass, even if the time is over.
+    let facts = store_facts(run, profile, &asked, &bytes, symbols, || {
+        observer.interrupted()
+    })?;
+    let Some(facts) = facts else {
+        return Ok(Vec::new());
+    };
     let explanations = found.iter().map(|(number, loads, more)| {
         let point = &failures[*number].point;
         let reads = loads.iter();
@@ -146,16 +155,19 @@ struct FollowedStores {
 }
 
 impl FollowedStores {
+    /// `None` if the observer stops it.
     fn until(
         last: u64,
         run: &RecordedRun,
         files: &PersistentFiles,
         (profile, tearing): (Profile, Tearing),
-    ) -> Result<Self, CrashError> {
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<Option<Self>, CrashError> {
         let history = StoreHistoryBuilder::new(profile, tearing);
         let mut follower = HistoryFollower::new(history, files);
         follower.changes.begin_exploring();
-        run.walk(|event, definitions| {
+        let stop = || observer.stop();
+        let is_through = run.walk_unless(stop, |event, definitions| {
             if event.index.0 >= last {
                 return ControlFlow::Break(());
             }
@@ -165,11 +177,11 @@ impl FollowedStores {
             follower.observe_content(event);
             ControlFlow::Continue(())
         })?;
-        Ok(Self {
+        Ok(is_through.then(|| Self {
             history: Arc::new(follower.history.finish()),
             initial: Arc::new(InitialContents::of(files)),
             differing: follower.changes.differing(None, profile.unit),
-        })
+        }))
     }
 
     /// All memory that a crash before an event can leave.

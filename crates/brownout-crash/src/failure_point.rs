@@ -2,7 +2,8 @@
 //!
 //! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
 //! unmapping, a write by the kernel or the exit of a process, if something was stored to persistent memory since the last
-//! failure point. The crash is *before* the event.
+//! failure point. The crash is *before* the event. The calling context of an exit is that of the last store before it: what is wrong
+//! is what that store leaves.
 //!
 //! Failure points with the same calling context are one leaf of the failure-point tree; only some occurrences of each leaf
 //! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
@@ -12,7 +13,9 @@
 
 use brownout_names::FunctionPattern;
 use brownout_trace::selection::Selection;
-use brownout_trace::{Definitions, Event, EventIndex, EventKind, FenceKind};
+use brownout_trace::{
+    AppPc, ContextId, Definitions, Event, EventIndex, EventKind, FenceKind, ProcessId,
+};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -174,6 +177,8 @@ pub struct FailurePoints {
     reached: u64,
     /// Whether something was stored since the last failure point.
     changed: bool,
+    /// The last event that changed a persistent file: process, instruction and calling context.
+    last_change: Option<(ProcessId, AppPc, ContextId)>,
 }
 
 impl FailurePoints {
@@ -189,6 +194,7 @@ impl FailurePoints {
             too_early: 0,
             reached: 0,
             changed: false,
+            last_change: None,
         }
     }
 
@@ -209,7 +215,11 @@ impl FailurePoints {
         let reached = kind.and_then(|kind| self.reach(kind, event, definitions, contexts));
         match event.kind {
             EventKind::Call { .. } | EventKind::Return { .. } => self.follow(event, definitions),
-            _ => self.changed |= changes(event, definitions, selection),
+            _ if changes(event, definitions, selection) => {
+                self.changed = true;
+                self.last_change = Some((event.process, event.pc, event.context));
+            }
+            _ => {}
         }
         reached
     }
@@ -302,6 +312,10 @@ impl FailurePoints {
         if !contexts.wanted(stack) {
             return None;
         }
+        let stack = match kind {
+            PointKind::Exit => self.stack_of_last_change(event, definitions, contexts),
+            _ => stack,
+        };
         if !self.scope.from_start && self.creations.leave_out(event, definitions, (kind, stack)) {
             return None;
         }
@@ -326,6 +340,24 @@ impl FailurePoints {
             stack,
             occurrence,
         })
+    }
+
+    /// Where the process was when it changed a persistent file last: no instruction of its own ends it.
+    fn stack_of_last_change(
+        &self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        contexts: &mut (impl CallingContexts + ?Sized),
+    ) -> Option<StackId> {
+        let (process, pc, context) = self.last_change?;
+        let change = Event {
+            pc,
+            context,
+            ..*event
+        };
+        // The code of another process may be gone.
+        let is_own = process == event.process;
+        is_own.then(|| contexts.stack(&change, definitions))?
     }
 
     #[cold]

@@ -11,10 +11,12 @@ use brownout_report::{Evidence, Finding, Frame, Severity, Stack, primary_frame, 
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::{Choice, CrashPoint, Interruption};
 use crate::explained_read::Explanation;
+use crate::failure_point::PointKind;
 use crate::group::Group;
 use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, InterruptedRecovery, Trial};
+use crate::update_behaviour::open_order;
 
 /// The source line that a stack points at.
 pub fn line_of(stack: &[Frame]) -> String {
@@ -173,6 +175,9 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
     if let Some(cause) = cause {
         message.push_str(&reason(cause));
     }
+    if let Some(order) = open_order(&failure.updates, cause) {
+        message.push_str(&format!("; {order}"));
+    }
     let mut finding = Finding::new(rule, message, stacks, Evidence::default());
     if let Some(cause) = cause {
         for (role, culprits) in [
@@ -244,7 +249,12 @@ fn interruption_sentence(first: &Trial, failure: &Failure) -> String {
     });
     let Some((last, lost)) = inside.next() else {
         let before = first.kind.describe();
-        return format!("recovery {verdict} after power is lost before {before}{of_target}");
+        let shown = match first.kind {
+            // No instruction of the program is the exit; its last store is shown.
+            PointKind::Exit if !failure.stack.is_empty() => ", after this store",
+            _ => "",
+        };
+        return format!("recovery {verdict} after power is lost before {before}{shown}{of_target}");
     };
     let place = match last.before {
         // The stack is shown first.

@@ -222,6 +222,7 @@ mod tests {
             seconds: 0.0,
             failure: None,
             observation: None,
+            behaviour: None,
         }
     }
 

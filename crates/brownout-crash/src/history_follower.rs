@@ -65,7 +65,7 @@ fn range_of(at: PmAddress, bytes: &[u8]) -> Range<u64> {
     at.offset..at.offset + bytes.len() as u64
 }
 
-/// The space of a PM file that no file of the run has the path of yet, so that its content is certain.
+/// The space of a persistent file that no file of the run has the path of yet, so that its content is certain.
 pub fn unmapped(number: usize) -> FileId {
     FileId(u32::MAX - number as u32)
 }

@@ -105,7 +105,7 @@ pub enum JournalError {
         source: serde_json::Error,
     },
     #[error(
-        "the journal {} has version {found}, and this brownout reads version {VERSION}; \
+        "the journal {} has version {found}, but this version of brownout reads version {VERSION}; \
          start again without --resume",
         path.display()
     )]
@@ -355,6 +355,7 @@ mod tests {
             seconds: 0.5,
             failure: None,
             observation: None,
+            behaviour: None,
         }
     }
 

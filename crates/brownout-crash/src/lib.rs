@@ -16,6 +16,8 @@
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
 //! | `explanation`, `explained_read`, `unpersisted_reads`, `possible_reads`, `several_stores`, `recovery_loads`, `store_facts`, `history_follower` | which of several stores recovery has read, and which flush or fence is missing |
+//! | `update_behaviour` | which stores update one object together, and which of these updates represent others |
+//! | [`object_types`] | the type of the object that a store changes, and the field |
 //! | `symbols`, `progress` | what the caller provides |
 //! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
@@ -39,12 +41,14 @@ mod interrupted_sites;
 pub mod journal;
 mod minimize;
 mod narrow;
+pub mod object_types;
 mod observed_reads;
 mod operation;
 mod persistency;
 mod persistent_files;
 mod pool_creation;
 mod possible_reads;
+mod postponed;
 mod progress;
 mod read_stores;
 mod recorded_run;
@@ -59,11 +63,13 @@ pub mod strategy;
 mod suspect;
 mod symbols;
 mod test_configuration;
+mod tested_behaviours;
 mod token;
 mod trial;
 mod uncrashed_recovery;
 mod uniform_failures;
 mod unpersisted_reads;
+mod update_behaviour;
 
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
@@ -82,28 +88,35 @@ pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
 pub use journal::{Journal, JournalError};
-pub use narrow::{InterruptedChain, Narrowed, interrupt, narrow};
+pub use narrow::{InterruptedChain, Narrowed, SuspectedStores, interrupt, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};
 pub use operation::Operation;
 pub use persistent_files::PersistentFiles;
 pub use pool_creation::PoolCreations;
 pub use possible_reads::{PossibleRead, PossibleReads};
 pub use progress::{Progress, ProgressObserver};
-pub use read_stores::{read_by_recovery, reads_changed_bytes};
+pub use read_stores::{StoredBytesUse, reads_changed_bytes, stored_bytes_uses};
 pub use recorded_run::{RecordedRun, Survey};
 pub use recovery_environment::CrashSituation;
 pub use recovery_run::{
     ActionSite, InnerCrash, InnerCrashes, InterruptedImage, RecoveryRun, RecoveryStore,
 };
 pub use shard::Shard;
-pub use strategy::{ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput};
+pub use strategy::{
+    ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput, TriedBehaviour,
+};
 pub use suspect::{
     NoImage, Suspect, SuspectImages, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, judge,
     without_suspects,
 };
 pub use symbols::{Symbols, failing_frames};
 pub use test_configuration::{TestConfiguration, TraceIdentity};
+pub use tested_behaviours::{CodeDigest, TestedBehaviour, TestedBehaviours};
 pub use token::{Token, TokenError};
 pub use trial::{Failure, InterruptedRecovery, Trial, passed_in_order};
 pub use uncrashed_recovery::{UncrashedRecovery, recover_without_crash};
 pub use unpersisted_reads::{UnpersistedReads, unpersisted_reads};
+pub use update_behaviour::{
+    NamedShape, RepresentativeStatistics, StepDurations, TriedUpdate, TypeStatistics,
+    UpdateStatistics, update_statistics,
+};

@@ -6,7 +6,8 @@
 //! set of stores without which recovery passes: these are *present* too early. In the same way, forwards, it finds the
 //! next store with which recovery passes again, and the smallest set of stores up to there that suffices: these are
 //! *absent*. For a failure with a [choice](crate::Choice) it searches the absent stores among those that the image has
-//! lost. Consecutive stores of one calling context count as one. The images tried in delta debugging need not be ones
+//! lost. Before each of these searches, the stores in question that lint names are tried: if they make the difference, no others are
+//! searched. Consecutive stores of one calling context count as one. The images tried in delta debugging need not be ones
 //! that a crash can leave: they only serve to point at source lines. If recovery was interrupted, its own stores are searched
 //! ([`inside`]).
 
@@ -14,9 +15,10 @@ mod between;
 mod inside;
 mod search;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use brownout_report::ByteRange;
@@ -28,9 +30,10 @@ use crate::error::CrashError;
 use crate::image::{CrashImage, ImageBuilder, LostStore, TornBytes};
 use crate::operation::Operations;
 use crate::persistent_files::PersistentFiles;
-use crate::progress::ProgressObserver;
+use crate::progress::{ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
+use crate::suspect::SuspectSite;
 use crate::symbols::Symbols;
 use crate::trial::{Trial, passed_in_order};
 use between::{Between, Change, Unit};
@@ -44,9 +47,6 @@ use search::Search;
 /// Recoveries that a search may run in each direction, and how many if each runs out of time.
 const BUDGET: usize = 96;
 const BUDGET_HUNG: usize = 16;
-/// Events between two checks whether to stop.
-const STRIDE: u64 = 4096;
-
 /// One failure to explain.
 #[derive(Debug)]
 struct Question {
@@ -89,11 +89,14 @@ pub struct Narrowed {
     tests: u64,
 }
 
+/// The stores that findings of lint name.
+pub type SuspectedStores = HashSet<SuspectSite>;
+
 /// Searches for the causes of some failures. `trials` are all trials of the test, `functions` those that perform operations.
 pub fn narrow(
     run: &RecordedRun,
     files: &PersistentFiles,
-    (failures, trials): (Vec<Trial>, &[Trial]),
+    (failures, trials, suspected): (Vec<Trial>, &[Trial], &SuspectedStores),
     functions: &[FunctionPattern],
     time_limit: Duration,
     pool: &mut RunnerPool<Narrowed>,
@@ -101,10 +104,20 @@ pub fn narrow(
     observer: &mut dyn ProgressObserver,
 ) -> Result<Vec<Cause>, CrashError> {
     let mut questions = ask(failures, trials);
-    collect(run, files, &mut questions, functions, symbols, observer)?;
+    let trace = (run, files);
+    if !collect(
+        trace,
+        &mut questions,
+        (functions, suspected),
+        symbols,
+        observer,
+    )? {
+        return Ok(Vec::new());
+    }
     let shared = Arc::new(files.clone());
+    let stopped = Arc::new(AtomicBool::new(false));
     for (number, question) in questions.iter().enumerate() {
-        submit(number, question, &shared, time_limit, pool);
+        submit(number, question, (&shared, &stopped), time_limit, pool);
     }
     let mut causes = Vec::new();
     while !pool.is_idle() && !observer.stop() {
@@ -115,6 +128,8 @@ pub fn narrow(
             observer.explained(causes.len(), questions.len());
         }
     }
+    // Searches that are running have no result any more.
+    stopped.store(true, Ordering::Relaxed);
     Ok(causes)
 }
 
@@ -140,15 +155,14 @@ fn ask(failures: Vec<Trial>, trials: &[Trial]) -> Vec<Question> {
         .collect()
 }
 
-/// Reads the trace for the images and stores that the questions need.
+/// Reads the trace for the images and stores that the questions need. Returns whether nothing stopped it.
 fn collect(
-    run: &RecordedRun,
-    files: &PersistentFiles,
+    (run, files): (&RecordedRun, &PersistentFiles),
     questions: &mut [Question],
-    functions: &[FunctionPattern],
+    (functions, suspected): (&[FunctionPattern], &SuspectedStores),
     symbols: &mut dyn Symbols,
     observer: &mut dyn ProgressObserver,
-) -> Result<(), CrashError> {
+) -> Result<bool, CrashError> {
     let mut operations = Operations::new(functions);
     let last = questions
         .iter()
@@ -160,10 +174,12 @@ fn collect(
         builder = builder.with_states(profile);
     }
     let mut result = Ok(());
+    let mut stopped = false;
     run.walk(|event, definitions| {
         observer.reading(event.index);
         symbols.observe(event, definitions);
         operations.observe(event, definitions);
+        let is_suspected = suspected.contains(&SuspectSite::of(event));
         for question in &mut *questions {
             if question.good == event.index {
                 question.good_image = Some(builder.image(definitions));
@@ -199,31 +215,35 @@ fn collect(
             let Some(between) = Arc::get_mut(between) else {
                 continue;
             };
-            between.take(event, operations.now(), definitions, files, symbols);
+            let now = (operations.now(), is_suspected);
+            between.take(event, now, definitions, files, symbols);
         }
         builder.apply(event, definitions);
-        let stop = event.index.0.is_multiple_of(STRIDE) && observer.stop();
-        if stop || last.is_none_or(|last| event.index >= last) {
+        stopped = must_stop(event.index, observer);
+        if stopped || last.is_none_or(|last| event.index >= last) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
         }
     })?;
     result?;
-    if questions.iter().any(|question| !question.lost.is_empty()) {
-        collect_lost(run, questions, symbols)?;
+    if !stopped && questions.iter().any(|question| !question.lost.is_empty()) {
+        stopped = !collect_lost(run, questions, suspected, symbols, observer)?;
     }
-    Ok(())
+    Ok(!stopped)
 }
 
 /// Reads the trace once more for the calling contexts of lost stores. The search for what is absent then adds these stores
-/// to the failing image.
+/// to the failing image. Returns whether nothing stopped it.
 fn collect_lost(
     run: &RecordedRun,
     questions: &mut [Question],
+    suspected: &SuspectedStores,
     symbols: &mut dyn Symbols,
-) -> Result<(), CrashError> {
-    run.walk(|event, definitions| {
+    observer: &mut dyn ProgressObserver,
+) -> Result<bool, CrashError> {
+    let stop = || observer.stop();
+    run.walk_unless(stop, |event, definitions| {
         symbols.observe(event, definitions);
         for question in &mut *questions {
             let from = question
@@ -238,7 +258,8 @@ fn collect_lost(
             // No search shares it yet.
             if let Some(after) = Arc::get_mut(&mut question.after).filter(|_| !changes.is_empty()) {
                 let stack = symbols.stack(event, definitions);
-                after.add(stack, operation, changes);
+                let is_suspected = suspected.contains(&SuspectSite::of(event));
+                after.add(stack, (operation, is_suspected), changes);
             }
         }
         let last = questions.iter().map(|question| question.bad).max();
@@ -247,14 +268,14 @@ fn collect_lost(
         } else {
             ControlFlow::Continue(())
         }
-    })?;
-    Ok(())
+    })
 }
 
+/// Lets a runner search for an answer, until `stopped` is set.
 fn submit(
     number: usize,
     question: &Question,
-    files: &Arc<PersistentFiles>,
+    (files, stopped): (&Arc<PersistentFiles>, &Arc<AtomicBool>),
     time_limit: Duration,
     pool: &mut RunnerPool<Narrowed>,
 ) {
@@ -268,7 +289,7 @@ fn submit(
         time_limit,
     };
     let interruptions = question.trial.point.interruptions.clone();
-    let files = Arc::clone(files);
+    let (files, stopped) = (Arc::clone(files), Arc::clone(stopped));
     pool.submit(move |runner| {
         let budget = if hung { BUDGET_HUNG } else { BUDGET };
         if let Some(last) = interruptions.last() {
@@ -286,13 +307,13 @@ fn submit(
             // A recovery that does not do the same again has no cause that can be found.
             if let Ok(Some(chain)) = chain {
                 let operation = situation.operation.unwrap_or_default();
-                let mut search = Search::new(runner, situation, budget);
+                let mut search = Search::new(runner, situation, budget, &stopped);
                 narrowed.inside = chain.search(&mut search, last, operation)?;
                 narrowed.tests = search.tests();
             }
             return Ok(narrowed);
         }
-        let mut search = Search::new(runner, situation, budget);
+        let mut search = Search::new(runner, situation, budget, &stopped);
         let present = good
             .filter(|_| before.is_whole())
             .map(|image| search.present(&image, &before));

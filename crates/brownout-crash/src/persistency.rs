@@ -135,6 +135,11 @@ impl Persistency {
         self.tracker.crash_states_in(space, range, tearing)
     }
 
+    /// How many stores a crash now can lose of the units that contain bytes of `range`, counted up to `most`.
+    pub fn losable_stores_in(&self, file: FileId, range: Range<u64>, most: usize) -> usize {
+        self.tracker.live_stores_in(SpaceId(file.0), range, most)
+    }
+
     pub fn part(&self, id: PartId) -> &StorePart {
         &self.parts.parts[id.0 as usize]
     }

@@ -37,7 +37,7 @@ pub struct PossibleRead {
 /// All reads of recovery that can see several stores.
 pub struct PossibleReads {
     pub reads: Vec<PossibleRead>,
-    /// The bytes of each PM file whose reads are counted.
+    /// The bytes of each persistent file whose reads are counted.
     pub wanted: Arc<[ByteRanges]>,
     pub history: Arc<StoreHistory>,
     pub initial: Arc<dyn InitialBytes>,

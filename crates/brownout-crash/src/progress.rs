@@ -1,5 +1,7 @@
 //! How far testing has come, and who observes it.
 
+use std::time::Duration;
+
 use brownout_trace::EventIndex;
 
 use crate::coverage::TrialPurpose;
@@ -20,6 +22,17 @@ pub trait ProgressObserver {
 
     /// Whether someone asked it to stop.
     fn interrupted(&self) -> bool;
+
+    /// The time that is left; `None` if it is not limited.
+    fn time_left(&self) -> Option<Duration>;
+}
+
+/// Events between two checks whether a pass has to stop.
+pub(crate) const STOP_INTERVAL: u64 = 4096;
+
+/// Whether a pass over the trace must stop at this event. The observer is not asked at each.
+pub(crate) fn must_stop(event: EventIndex, observer: &mut dyn ProgressObserver) -> bool {
+    event.0.is_multiple_of(STOP_INTERVAL) && observer.stop()
 }
 
 /// How far testing has come.

@@ -82,15 +82,35 @@ fn for_each_change(
     }
 }
 
-/// For each suspect, whether recovery reads bytes that its stores write; `None` if that is not known.
-pub fn read_by_recovery(
+/// What recovery does with the bytes that some stores write. Of several, the last one in this order counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoredBytesUse {
+    /// It overwrites all of them before it reads any.
+    Overwritten,
+    Unread,
+    Read,
+}
+
+impl StoredBytesUse {
+    /// What is known about two sets of bytes together: nothing, if nothing is known of one of them and the other is not read.
+    pub fn of_both(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(Self::Read), _) | (_, Some(Self::Read)) => Some(Self::Read),
+            (Some(one), Some(other)) => Some(one.max(other)),
+            _ => None,
+        }
+    }
+}
+
+/// For each suspect, what recovery does with the bytes that its stores write; `None` if that is not known.
+pub fn stored_bytes_uses(
     suspects: &[Suspect],
     run: &RecordedRun,
     observed: &ObservedReads,
-) -> Result<Vec<Option<bool>>, CrashError> {
-    let mut read = vec![None; suspects.len()];
+) -> Result<Vec<Option<StoredBytesUse>>, CrashError> {
+    let mut uses = vec![None; suspects.len()];
     let ObservedReads::Known(reads) = observed else {
-        return Ok(read);
+        return Ok(uses);
     };
     let mut by_store: FxHashMap<SuspectSite, Vec<usize>> = FxHashMap::default();
     for (number, suspect) in suspects.iter().enumerate() {
@@ -101,7 +121,7 @@ pub fn read_by_recovery(
         }
     }
     if by_store.is_empty() {
-        return Ok(read);
+        return Ok(uses);
     }
     let bytes = ReadBytes::of(reads);
     run.walk(|event, definitions| {
@@ -113,18 +133,32 @@ pub fn read_by_recovery(
             && let Some(suspects) = by_store.get(&SuspectSite::of(event))
             && let Some(is_read) = bytes.include_changes(event, definitions)
         {
+            let used = match is_read {
+                true => StoredBytesUse::Read,
+                false if is_overwritten(event, definitions, reads) => StoredBytesUse::Overwritten,
+                false => StoredBytesUse::Unread,
+            };
             for &number in suspects {
-                read[number] = Some(is_read || read[number] == Some(true));
+                uses[number] = uses[number].max(Some(used));
             }
         }
         ControlFlow::<()>::Continue(())
     })?;
     // What may have been read without being seen is not known to be unread.
     if !reads.gaps.is_empty() {
-        read.iter_mut()
-            .for_each(|read| *read = read.filter(|&is_read| is_read));
+        uses.iter_mut()
+            .for_each(|used| *used = used.filter(|&used| used == StoredBytesUse::Read));
     }
-    Ok(read)
+    Ok(uses)
+}
+
+/// Whether recovery overwrites all bytes that an event changes before it reads any of them.
+fn is_overwritten(event: &Event<'_>, definitions: &Definitions, reads: &RecoveryReads) -> bool {
+    let mut all = true;
+    for_each_change(event, definitions, |path, range| {
+        all &= reads.is_overwritten(path, range);
+    });
+    all
 }
 
 /// Whether recovery reads any byte that crashes from the event `first` on change: one that is stored later, or was stored since the

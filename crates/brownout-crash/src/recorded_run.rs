@@ -13,7 +13,7 @@ use crate::error::CrashError;
 use crate::failure_point::{FailurePoints, Scope};
 use crate::image::{CrashImage, ImageBuilder, ImageDigest};
 use crate::persistent_files::PersistentFiles;
-use crate::progress::ProgressObserver;
+use crate::progress::{ProgressObserver, STOP_INTERVAL};
 use crate::symbols::Symbols;
 
 /// A trace that can be read from its start as often as needed. Damage ends it.
@@ -45,6 +45,24 @@ impl RecordedRun {
             Ok(_) | Err(ReadError::Damaged(_)) => Ok(reader),
             Err(source) => Err(failed(source)),
         }
+    }
+
+    /// Gives events to `visit` until it breaks, or until `stop` returns true, which is asked every few thousand events. Returns
+    /// whether nothing stopped it.
+    pub(crate) fn walk_unless(
+        &self,
+        mut stop: impl FnMut() -> bool,
+        mut visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<()>,
+    ) -> Result<bool, CrashError> {
+        let mut stopped = false;
+        self.walk(|event, definitions| {
+            stopped = event.index.0.is_multiple_of(STOP_INTERVAL) && stop();
+            match stopped {
+                true => ControlFlow::Break(()),
+                false => visit(event, definitions),
+            }
+        })?;
+        Ok(!stopped)
     }
 
     /// Finds all failure points, and all persistent files.

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use brownout_model::Profile;
-use brownout_recovery::{ByteRanges, FirstRead, RawFrame, RecoveryRunner, Verdict};
+use brownout_recovery::{
+    Attempt, ByteRanges, FirstRead, RawFrame, RecoveryLoad, RunnerPool, Verdict,
+};
 use brownout_trace::replay::Content;
 use brownout_trace::{Definitions, FileId};
 
@@ -13,7 +15,7 @@ use crate::error::CrashError;
 use crate::image::{CrashImage, ImageBuilder};
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
-use crate::progress::ProgressObserver;
+use crate::progress::{ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
 
@@ -58,9 +60,12 @@ impl ObservedLoads {
     }
 }
 
+/// What a runner has observed.
+pub type LoadsRun = (Attempt, Vec<RecoveryLoad>);
+
 /// Says what of recoveries is observed, and takes what is.
 pub trait LoadExaminer {
-    /// The bytes of each PM file that matter, given the file that has its path.
+    /// The bytes of each persistent file that matter, given the file that has its path.
     fn wanted(&self, holders: &[Option<FileId>]) -> Vec<ByteRanges>;
 
     /// Whether recovery after the crash with this number has to be observed, after all that was observed before.
@@ -79,52 +84,29 @@ pub fn observe_loads(
     (files, profile): (&PersistentFiles, Profile),
     crashes: &[ObservedCrash],
     examiner: &mut dyn LoadExaminer,
-    runner: &mut RecoveryRunner,
+    pool: &mut RunnerPool<LoadsRun>,
     observer: &mut dyn ProgressObserver,
 ) -> Result<bool, CrashError> {
     let mut order: Vec<usize> = (0..crashes.len()).collect();
     order.sort_by_key(|&number| crashes[number].point.event);
     let mut order = order.into_iter().peekable();
     let mut builder = ImageBuilder::new(files, &run.selection).with_states(profile);
+    let mut observation = LoadsObservation {
+        crashes,
+        examiner,
+        pool,
+        observer,
+    };
     let mut result = Ok(true);
-    let mut observe_next =
-        |number: usize, builder: &mut ImageBuilder<'_>, definitions: &Definitions| {
-            if !examiner.needs(number) {
-                return Ok(true);
-            }
-            if observer.stop() {
-                return Ok(false);
-            }
-            let crash = &crashes[number];
-            let image = match &crash.point.choice {
-                Some(choice) => {
-                    let chosen = builder.chosen(choice, crash.point.event, definitions)?;
-                    chosen.image
-                }
-                None => builder.image(definitions),
-            };
-            let holders = builder.holders(definitions);
-            let wanted = examiner.wanted(&holders);
-            let task = crash.situation().task();
-            let (attempt, loads) = runner.observe_loads(&image.files, &task, &wanted)?;
-            let loads = loads.into_iter().map(|load| ObservedLoad {
-                bytes: bytes_of(&image, load.read),
-                read: load.read,
-                stack: load.stack,
-            });
-            let observed = ObservedLoads {
-                verdict: attempt.verdict,
-                loads: loads.collect(),
-                holders,
-            };
-            examiner.take(number, observed);
-            Ok(true)
-        };
     let reader = run.walk(|event, definitions| {
+        if must_stop(event.index, observation.observer) {
+            result = Ok(false);
+            return ControlFlow::Break(());
+        }
         while let Some(number) =
             order.next_if(|&number| crashes[number].point.event <= event.index.0)
         {
-            result = observe_next(number, &mut builder, definitions);
+            result = observation.observe(number, &mut builder, definitions);
             if !matches!(result, Ok(true)) {
                 return ControlFlow::Break(());
             }
@@ -138,13 +120,70 @@ pub fn observe_loads(
     if matches!(result, Ok(true)) {
         // At the end of the trace.
         for number in order {
-            result = observe_next(number, &mut builder, reader.definitions());
+            result = observation.observe(number, &mut builder, reader.definitions());
             if !matches!(result, Ok(true)) {
                 break;
             }
         }
     }
     result
+}
+
+/// Observes one recovery after the other.
+struct LoadsObservation<'o> {
+    crashes: &'o [ObservedCrash],
+    examiner: &'o mut dyn LoadExaminer,
+    pool: &'o mut RunnerPool<LoadsRun>,
+    observer: &'o mut dyn ProgressObserver,
+}
+
+impl LoadsObservation<'_> {
+    /// Runs recovery after the crash with this number, if that is needed. Returns whether nothing stopped it.
+    fn observe(
+        &mut self,
+        number: usize,
+        builder: &mut ImageBuilder<'_>,
+        definitions: &Definitions,
+    ) -> Result<bool, CrashError> {
+        if !self.examiner.needs(number) {
+            return Ok(true);
+        }
+        if self.observer.stop() {
+            return Ok(false);
+        }
+        let crash = &self.crashes[number];
+        let image = match &crash.point.choice {
+            Some(choice) => {
+                let chosen = builder.chosen(choice, crash.point.event, definitions)?;
+                chosen.image
+            }
+            None => builder.image(definitions),
+        };
+        let holders = builder.holders(definitions);
+        let wanted = self.examiner.wanted(&holders);
+        let (task, files) = (crash.situation().task(), image.files.clone());
+        self.pool
+            .submit(move |runner| runner.observe_loads(&files, &task, &wanted));
+        let (attempt, loads) = loop {
+            match self.pool.collect() {
+                Some(result) => break result?,
+                None if self.observer.stop() => return Ok(false),
+                None => {}
+            }
+        };
+        let loads = loads.into_iter().map(|load| ObservedLoad {
+            bytes: bytes_of(&image, load.read),
+            read: load.read,
+            stack: load.stack,
+        });
+        let observed = ObservedLoads {
+            verdict: attempt.verdict,
+            loads: loads.collect(),
+            holders,
+        };
+        self.examiner.take(number, observed);
+        Ok(true)
+    }
 }
 
 /// The bytes of a read that are in the file.

@@ -40,7 +40,7 @@ pub struct InnerCrash {
     pub digest: u64,
     /// How many first reads recovery had made.
     pub reads: usize,
-    /// The size of each PM file that exists.
+    /// The size of each persistent file that exists.
     pub sizes: Vec<Option<u64>>,
     /// What recovery was about to do.
     pub site: ActionSite,
@@ -59,7 +59,7 @@ pub struct ActionSite {
 #[derive(Clone, Debug, Default)]
 pub struct InnerCrashes {
     pub crashes: Vec<InnerCrash>,
-    /// The bytes of each PM file that recovery has changed.
+    /// The bytes of each persistent file that recovery has changed.
     pub written: Vec<ByteRanges>,
     /// For each number of first reads, a digest of all actions before the next one, or before the end.
     pub digests: Vec<u64>,
@@ -71,7 +71,7 @@ pub struct RecoveryStore {
     pub event: u64,
     /// How many actions were completed before it.
     pub actions: u64,
-    /// Number of the PM file.
+    /// Number of the persistent file.
     pub file: usize,
     pub offset: u64,
     pub bytes: Vec<u8>,
@@ -166,7 +166,7 @@ impl RecoveryRun {
         Ok(found)
     }
 
-    /// All stores of the run, as the model has them. `space` gives the space of each PM file.
+    /// All stores of the run, as the model has them. `space` gives the space of each persistent file.
     pub fn history(
         &self,
         profile: Profile,
@@ -223,13 +223,13 @@ impl RecoveryRun {
         Ok(stores)
     }
 
-    /// The space of each PM file, by its number in the trace.
+    /// The space of each persistent file, by its number in the trace.
     fn spaces(&self, space: impl Fn(usize) -> SpaceId) -> Vec<(FileId, SpaceId)> {
         let files = self.actions.mapped_files();
         files.map(|(file, number)| (file, space(number))).collect()
     }
 
-    /// Gives the effects of an event to `take`, in the spaces of the PM files.
+    /// Gives the effects of an event to `take`, in the spaces of the persistent files.
     fn effects<'e>(
         &self,
         event: &Event<'e>,
@@ -255,7 +255,7 @@ impl RecoveryRun {
         reads.partition_point(|&events| events <= event)
     }
 
-    /// Follows the sizes of the PM files.
+    /// Follows the sizes of the persistent files.
     fn resize(&self, sizes: &mut [Option<u64>], kind: &EventKind<'_>) {
         let (file, size) = match *kind {
             EventKind::Map(mapping) => (mapping.file, mapping.file_len),
@@ -289,7 +289,7 @@ fn clean(path: &Path) -> &Path {
     path.strip_prefix(".").unwrap_or(path)
 }
 
-/// The space of a PM file where only its number matters.
+/// The space of a persistent file where only its number matters.
 fn by_number(number: usize) -> SpaceId {
     SpaceId(number as u32)
 }

@@ -32,7 +32,7 @@ pub struct SourcedRead {
 }
 
 /// Follows the first reads of a recovery, with the bytes that it has read, from all memory that a crash can leave.
-/// `holders` has the file of each PM file.
+/// `holders` has the file of each persistent file.
 pub fn several_stores<'b>(
     memory: &mut PossibleMemory,
     holders: &[Option<FileId>],

@@ -62,17 +62,18 @@ pub struct FoundStores {
     pub last: FxHashMap<AskedBytes, (u64, Option<StackId>)>,
 }
 
-/// Finds what is asked about stores.
+/// Finds what is asked about stores; `None` if `stop` ends it.
 pub fn store_facts(
     run: &RecordedRun,
     profile: Profile,
     asked: &BTreeSet<AskedStore>,
     bytes: &BTreeSet<AskedBytes>,
     symbols: &mut dyn Symbols,
-) -> Result<FoundStores, CrashError> {
+    stop: impl FnMut() -> bool,
+) -> Result<Option<FoundStores>, CrashError> {
     let mut follower = Follower::new(profile, asked, bytes);
     let mut crashes = asked.iter().peekable();
-    run.walk(|event, definitions| {
+    let is_through = run.walk_unless(stop, |event, definitions| {
         while let Some(asked) = crashes.next_if(|asked| asked.crash <= event.index.0) {
             follower.note(asked);
         }
@@ -82,10 +83,13 @@ pub fn store_facts(
         });
         ControlFlow::Continue(())
     })?;
+    if !is_through {
+        return Ok(None);
+    }
     for asked in crashes {
         follower.note(asked);
     }
-    Ok(follower.finish())
+    Ok(Some(follower.finish()))
 }
 
 /// The event and the thread of a store.

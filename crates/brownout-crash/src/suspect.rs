@@ -202,7 +202,7 @@ pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Tri
     let fails_anyway = |trial: &Trial| {
         let tries_loss = matches!(
             trial.purpose,
-            TrialPurpose::Suspect | TrialPurpose::OpenOrder
+            TrialPurpose::Suspect | TrialPurpose::OpenOrder | TrialPurpose::UpdateBehaviour
         );
         let in_order = CrashPoint::program_order(trial.point.event);
         let control = by_point
@@ -286,6 +286,7 @@ mod tests {
             seconds: 0.0,
             failure: (!passed).then(Failure::default),
             observation: None,
+            behaviour: None,
         }
     }
 

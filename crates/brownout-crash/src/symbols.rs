@@ -13,6 +13,9 @@ pub trait Symbols: CallingContexts {
     /// The line that a failure point with these frames is about.
     fn line(&mut self, frames: &[Frame]) -> String;
 
+    /// What identifies the code of a context in runs of other builds, as long as it does not change.
+    fn code(&mut self, stack: StackId) -> String;
+
     /// The frames of a recovery that failed, innermost first.
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame>;
 }

@@ -131,7 +131,7 @@ pub enum TokenError {
     )]
     NotAToken,
     #[error(
-        "this token has version {found}, and this brownout reads versions {OLDEST_VERSION} to {VERSION}; \
+        "this token has version {found}, but this version of brownout reads versions {OLDEST_VERSION} to {VERSION}; \
          run `brownout crash` on the trace again to get new tokens"
     )]
     OtherVersion { found: u32 },

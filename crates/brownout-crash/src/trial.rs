@@ -7,6 +7,7 @@ use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
+use crate::update_behaviour::TriedUpdate;
 use brownout_recovery::{Observation, Verdict};
 
 /// A crash point that was tried.
@@ -39,6 +40,9 @@ pub struct Trial {
     /// What recovery read, if the strategy observed that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observation: Option<Observation>,
+    /// The number of the update behaviour that it tries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behaviour: Option<u64>,
 }
 
 impl Trial {
@@ -92,6 +96,9 @@ pub struct Failure {
     /// The line of the last store that is lost, if stores persist in another order than that of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+    /// The updates of the update behaviour that was tried.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<TriedUpdate>,
     /// Where recovery was when it failed, as far as that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recovery: Vec<Frame>,

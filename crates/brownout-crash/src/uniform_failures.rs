@@ -62,6 +62,7 @@ mod tests {
             fails_anyway: false,
             seconds: 0.0,
             observation: None,
+            behaviour: None,
         }
     }
 

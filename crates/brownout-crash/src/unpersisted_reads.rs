@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use brownout_model::{Profile, ReadSource};
-use brownout_recovery::RecoveryRunner;
+use brownout_recovery::RunnerPool;
 use brownout_report::{ByteRange, Evidence, Finding, FindingId, Frame, SourceState, Sources};
 
 use crate::crash_point::CrashPoint;
@@ -27,7 +27,7 @@ use crate::persistent_files::PersistentFiles;
 use crate::possible_reads::{FoundLoad, PossibleRead, PossibleReads, ReadExaminer};
 use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
-use crate::recovery_loads::{ObservedCrash, observe_loads};
+use crate::recovery_loads::{LoadsRun, ObservedCrash, observe_loads};
 use crate::rules::UNPERSISTED_READ;
 use crate::several_stores::SourcedRead;
 use crate::store_facts::{AskedBytes, AskedStore, FoundStores, StoreFacts, line_of, store_facts};
@@ -48,14 +48,18 @@ pub fn unpersisted_reads(
     (files, profile): (&PersistentFiles, Profile),
     possible: &PossibleReads,
     time_limit: Duration,
-    runner: &mut RecoveryRunner,
+    pool: &mut RunnerPool<LoadsRun>,
     symbols: &mut dyn Symbols,
     observer: &mut dyn ProgressObserver,
     token: impl Fn(&CrashPoint, Option<Operation>) -> Token,
 ) -> Result<UnpersistedReads, CrashError> {
     let asked = possible.reads.iter().flat_map(PossibleRead::stores);
     let bytes = possible.reads.iter().map(PossibleRead::asked_bytes);
-    let facts = store_facts(run, profile, &asked.collect(), &bytes.collect(), symbols)?;
+    let (asked, bytes) = (asked.collect(), bytes.collect());
+    let facts = store_facts(run, profile, &asked, &bytes, symbols, || observer.stop())?;
+    let Some(facts) = facts else {
+        return Ok(UnpersistedReads::default());
+    };
     let mut reads: Vec<&PossibleRead> = possible.reads.iter().collect();
     reads.retain(|read| read.is_reported(&facts));
     // A run shows the loads of all reads on its way, so the longest ways come first.
@@ -75,7 +79,7 @@ pub fn unpersisted_reads(
         (files, profile),
         &crashes,
         &mut examiner,
-        runner,
+        pool,
         observer,
     )?;
     let is_complete = is_through && examiner.waiting.is_empty();

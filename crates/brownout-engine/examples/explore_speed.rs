@@ -2,6 +2,7 @@
 //!
 //! `explore_speed EXECUTIONS FILE PROGRAM [ARGS…]`: the first 8 bytes of FILE are open.
 
+use brownout_engine::Repetition;
 use brownout_engine::explore::{ExploreOptions, ExploredTarget, OpenFile, Step};
 use std::error::Error;
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             open: std::iter::once(0..8).collect(),
         }],
         cpu_limit: Duration::from_secs(60),
+        repetition: Repetition::default(),
     })?;
     let Step::Question(question) = step else {
         return Err(format!("the program does not read the open bytes: {step:?}").into());

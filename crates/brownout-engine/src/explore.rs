@@ -24,6 +24,7 @@ use self::mailboxes::Mailboxes;
 use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::program::Program;
+use crate::repetition::{OtherInput, Repetition};
 use crate::sys::process::{self, Pid, WaitMode};
 use crate::sys::signals::SignalGate;
 use crate::target::TargetError;
@@ -45,6 +46,8 @@ pub struct ExploreOptions {
     pub files: Vec<OpenFile>,
     /// The processor time after which a process counts as hung. A copy starts with none.
     pub cpu_limit: Duration,
+    /// How runs are made alike: the target is started again, and what copies of it have read has to hold then.
+    pub repetition: Repetition,
 }
 
 /// What a process has come to.
@@ -76,7 +79,7 @@ pub enum ExploreError {
     TooManyProcesses,
     #[error("no process waits at this question")]
     NotWaiting,
-    #[error("an answer of {given} bytes for a question of {asked}")]
+    #[error("the answer has {given} bytes, but the question asks for {asked}")]
     Length { given: usize, asked: usize },
     #[error("cannot determine how a process ended")]
     Wait(#[source] io::Error),
@@ -88,7 +91,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// A target under exploration. Its processes are killed when this is dropped.
 pub struct ExploredTarget {
     // Dropped last: processes use the wire until they are killed.
-    _wire: Wire,
+    wire: Wire,
+    differing: Option<OtherInput>,
     _gate: SignalGate,
     mailboxes: Mailboxes,
     processes: BTreeMap<u32, ExploredProcess>,
@@ -102,18 +106,21 @@ impl ExploredTarget {
         let table = open_table::encode(&options.files)?;
         let set_up = |error| ExploreError::Target(TargetError::SetUp(error));
         let gate = SignalGate::open().map_err(set_up)?;
-        let wire = Wire::create(option::LOADS | option::EXPLORE).map_err(set_up)?;
+        let wire =
+            Wire::create(option::LOADS | option::EXPLORE | option::REPEATED).map_err(set_up)?;
         wire.put_open_table(&table).map_err(set_up)?;
         // Nobody reads records.
         wire.turn_off();
         let mailboxes = Mailboxes::map(wire.file()).map_err(set_up)?;
+        let differing = options.repetition.prepare();
         let launched =
             launch(LOADER, &program, wire.file(), &gate).map_err(|source| TargetError::Start {
                 path: program.path.clone(),
                 source,
             })?;
         let mut target = Self {
-            _wire: wire,
+            wire,
+            differing,
             _gate: gate,
             mailboxes,
             processes: BTreeMap::new(),
@@ -183,6 +190,12 @@ impl ExploredTarget {
     /// How many processes wait at a question.
     pub fn waiting(&self) -> usize {
         self.processes.len()
+    }
+
+    /// What processes have used that is not the same in each run.
+    pub fn other_inputs(&self) -> Vec<OtherInput> {
+        let used = OtherInput::of(self.wire.inputs());
+        used.chain(self.differing).collect()
     }
 
     fn free_mailbox(&self) -> Option<u32> {

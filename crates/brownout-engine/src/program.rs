@@ -63,7 +63,7 @@ pub enum ProgramError {
         #[source]
         source: Box<ProgramError>,
     },
-    #[error("{} needs too many interpreters of interpreters", path.display())]
+    #[error("{} cannot be run: the chain of interpreters that its first line leads to is too long", path.display())]
     TooManyInterpreters { path: PathBuf },
     #[error("an argument contains a NUL byte")]
     Nul,

@@ -96,6 +96,7 @@ fn record_with(
         coverage: options.coverage,
         watch: options.watch.clone(),
         on_full: options.on_full,
+        repetition: None,
     })?;
     let writer = create_trace(options)?;
     let run = target
@@ -134,6 +135,7 @@ impl TargetRun<TraceWriter<File>> {
             stopped,
             notes,
             coverage,
+            other_inputs: _,
             destination: writer,
         } = self;
         let written = writer.bytes();

@@ -11,6 +11,7 @@ use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
+use crate::repetition::{OtherInput, Repetition};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::signals::SignalGate;
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
@@ -22,6 +23,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,6 +42,8 @@ pub struct TargetOptions {
     pub watch: Vec<WatchedFunction>,
     /// What happens to the target when the destination fails.
     pub on_full: OnFull,
+    /// How runs are made alike, if the target is run several times.
+    pub repetition: Option<Repetition>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -100,6 +104,7 @@ pub struct Target {
     wire: Wire,
     coverage: bool,
     on_full: OnFull,
+    repetition: Option<Repetition>,
 }
 
 /// A target that has ended.
@@ -115,6 +120,8 @@ pub struct TargetRun<D> {
     pub stopped: Option<StopReason>,
     /// What could not be observed, in sentences.
     pub notes: Vec<String>,
+    /// What differs between runs that should be alike.
+    pub other_inputs: Vec<OtherInput>,
     /// How often code was executed, if that was asked for.
     pub coverage: Option<Coverage>,
     /// The destination, with all events.
@@ -131,6 +138,7 @@ impl Target {
             (options.loads, option::LOADS),
             (options.reads, option::LOADS | option::READS),
             (options.coverage, option::COVERAGE),
+            (options.repetition.is_some(), option::REPEATED),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
         let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
@@ -144,6 +152,7 @@ impl Target {
             wire,
             coverage: options.coverage,
             on_full: options.on_full,
+            repetition: options.repetition,
         })
     }
 
@@ -170,47 +179,61 @@ impl Target {
             wire,
             coverage,
             on_full,
+            repetition,
         } = self;
         let started = Instant::now();
-        let launched =
-            launch(loader, &program, wire.file(), &gate).map_err(|source| TargetError::Start {
-                path: program.path.clone(),
-                source,
-            })?;
-        let wire_processes =
-            WireProcesses::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
-
         let status = SharedStatus::default();
-        let (ended, drained) = thread::scope(|scope| {
-            let drain = scope.spawn(|| {
+        let finished = thread::scope(|scope| {
+            let (launches, launched) = mpsc::channel();
+            let (wire, gate, status, watched) = (&wire, &gate, &status, &watched);
+            // It is started before the target, so that it does not matter for the ids of the target's threads which is faster.
+            let drain = scope.spawn(move || {
                 let mut sink = EventSink::new(destination);
-                let result = sink
-                    .watch(&watched)
-                    .map_err(StopReason::from)
-                    .and_then(|()| drain(&wire, &wire_processes, &status, &mut sink));
+                let result = match launched.recv() {
+                    Ok(wire_processes) => sink
+                        .watch(watched)
+                        .map_err(StopReason::from)
+                        .and_then(|()| drain(wire, &wire_processes, status, &mut sink)),
+                    // The target could not be started.
+                    Err(_) => Ok(Losses::default()),
+                };
                 // From here on records are not read any more, so no thread may wait for that.
                 wire.turn_off();
                 status.drain_over.store(true, Ordering::SeqCst);
                 gate.wake();
                 Drained { sink, result }
             });
+            let differing = repetition.and_then(Repetition::prepare);
+            let launched = launch(loader, &program, wire.file(), gate).map_err(|source| {
+                TargetError::Start {
+                    path: program.path.clone(),
+                    source,
+                }
+            })?;
+            let wire_processes =
+                WireProcesses::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
+            // It is received as long as the thread lives, and the supervisor detects its end.
+            let _ = launches.send(wire_processes);
             let supervisor = Supervisor {
                 target: launched.pid,
                 started,
-                gate: &gate,
-                wire: &wire,
-                status: &status,
+                gate,
+                wire,
+                status,
                 on_full,
             };
-            supervisor.run(drain, observe)
+            let (ended, drained) = supervisor.run(drain, observe);
+            Ok::<_, TargetError>((launched.pid, differing, ended, drained))
         });
         drop(gate);
+        let (pid, differing, ended, drained) = finished?;
         let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
         let counted = coverage.then(|| Coverage::read(wire.file(), wire.slots_used()));
-        let run = conclude(launched.pid.0 as u32, ended, drained, interrupted);
+        let run = conclude(pid.0 as u32, ended, drained, interrupted);
         Ok(TargetRun {
             coverage: counted.transpose().map_err(TargetError::Coverage)?,
+            other_inputs: OtherInput::of(wire.inputs()).chain(differing).collect(),
             ..run
         })
     }
@@ -251,6 +274,7 @@ fn conclude<D: EventDestination>(
         cpu,
         stopped: added.err(),
         notes: sink.take_notes(),
+        other_inputs: Vec::new(),
         coverage: None,
         destination: sink.into_destination(),
     }

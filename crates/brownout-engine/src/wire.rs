@@ -118,6 +118,11 @@ impl Wire {
         self.table.control().births.load(SeqCst) != 0
     }
 
+    /// The [`brownout_ring::input`] bits that processes have set.
+    pub(crate) fn inputs(&self) -> u32 {
+        self.table.control().inputs.load(Relaxed)
+    }
+
     /// How many sequence numbers have been drawn.
     pub(crate) fn drawn(&self) -> u64 {
         self.table.control().next_seq.0.load(SeqCst)

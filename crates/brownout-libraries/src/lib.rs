@@ -7,6 +7,7 @@
 //! - [`Function`]: a function whose calls an analysis can have recorded, with its [`Purpose`]. An analysis declares
 //!   which of them it needs; the command line passes the union to the engine.
 //! - [`FrameName`]: what the name of a function in a call stack says.
+//! - [`ObjectIdentifier`]: how a library identifies persistent objects, if not by pointers.
 //!
 //! The crate contains only data and lookups. It has no dependencies and performs no I/O. To support another library or
 //! function, add it to the table.
@@ -17,6 +18,7 @@
 
 mod frame_name;
 mod function;
+mod identifier;
 mod library;
 mod owner;
 mod table;
@@ -27,6 +29,7 @@ pub use frame_name::{
     is_start_function, is_thin_entry,
 };
 pub use function::{Function, LockFunction, Purpose, function, functions};
+pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
 pub use library::{Library, LibraryRole, is_binding_source, is_library_header, is_library_module};
 pub use owner::{FrameNames, Owner};
 pub use table::LIBRARIES;

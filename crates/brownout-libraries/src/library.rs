@@ -5,6 +5,7 @@
 
 use crate::frame_name::FrameName;
 use crate::function::Function;
+use crate::identifier::ObjectIdentifier;
 use crate::table::LIBRARIES;
 
 /// What a library does with the memory of its callers.
@@ -51,6 +52,8 @@ pub struct Library {
     pub functions: &'static [Function],
     /// Names of its functions in call stacks.
     pub frames: &'static [FrameName],
+    /// How it identifies persistent objects, if not by pointers.
+    pub identifier: Option<ObjectIdentifier>,
 }
 
 /// Whether `module`, a file name without directories, is a module of a library.

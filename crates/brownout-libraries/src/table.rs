@@ -6,6 +6,7 @@
 
 use crate::frame_name::{FrameMeaning, FrameName};
 use crate::function::{Function, LockFunction, Purpose};
+use crate::identifier::ObjectIdentifier;
 use crate::library::{Library, LibraryRole};
 use crate::transaction::TxFunction;
 
@@ -153,12 +154,12 @@ pub const LIBRARIES: &[Library] = &[
             tx("pmemobj_tx_xstrdup", 3, COPIES),
             tx("pmemobj_tx_wcsdup", 2, COPIES),
             tx("pmemobj_tx_xwcsdup", 3, COPIES),
-            tx("pmemobj_tx_free", 2, TxFunction::Other),
-            tx("pmemobj_tx_xfree", 3, TxFunction::Other),
+            tx("pmemobj_tx_free", 2, TxFunction::Free),
+            tx("pmemobj_tx_xfree", 3, TxFunction::Free),
             tx("pmemobj_tx_publish", 2, TxFunction::Other),
             tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
-            tx("pmemobj_reserve", 3, TxFunction::Reserve),
-            tx("pmemobj_xreserve", 3, TxFunction::Reserve),
+            tx("pmemobj_reserve", 4, TxFunction::Reserve),
+            tx("pmemobj_xreserve", 4, TxFunction::Reserve),
             tx("pmemobj_root", 2, TxFunction::Root),
             tx("pmemobj_root_construct", 2, TxFunction::Root),
             // The first argument is the pool.
@@ -192,6 +193,12 @@ pub const LIBRARIES: &[Library] = &[
             frame("pmemobj_memmove_nodrain", FrameMeaning::ThinEntry),
             frame("pmemobj_memset_nodrain", FrameMeaning::ThinEntry),
         ],
+        identifier: Some(ObjectIdentifier {
+            ty: "pmemoid",
+            offset: "off",
+            typed_by: "_type",
+            conversions: &["pmemobj_direct", "pmemobj_direct_inline"],
+        }),
         ..NONE
     },
     Library {
@@ -256,6 +263,7 @@ const NONE: Library = Library {
     start_files: &[],
     functions: &[],
     frames: &[],
+    identifier: None,
 };
 
 const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {

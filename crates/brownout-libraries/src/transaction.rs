@@ -32,6 +32,8 @@ pub enum TxFunction {
     Reserve,
     /// Returns the root object of a pool.
     Root,
+    /// Frees an object, given by its identifier.
+    Free,
     /// Takes part in a transaction in another way, and may abort it.
     Other,
     /// Opens or closes a pool. Functions that [create](crate::Purpose::CreatePool) one mean the same to a transaction.
@@ -80,14 +82,33 @@ impl TxFunction {
         }
     }
 
+    /// The address of the object that a call has freed.
+    pub fn freed(self, pool: u64, arguments: &[u64], result: [u64; 2]) -> Option<u64> {
+        let offset = argument(arguments, 1);
+        let is_freed = self == TxFunction::Free && offset != 0 && !self.failed(result);
+        is_freed.then(|| pool.wrapping_add(offset))
+    }
+
+    /// The number that the caller has given to the type of the object that a call allocates.
+    pub fn type_number(self, arguments: &[u64]) -> Option<u64> {
+        match self {
+            TxFunction::Allocate { size: Some(size) } => arguments.get(size + 1).copied(),
+            // It follows the pool, the action and the size.
+            TxFunction::Reserve => arguments.get(3).copied(),
+            _ => None,
+        }
+    }
+
     /// Whether the result of a call means that it failed.
     pub fn failed(self, [first, second]: [u64; 2]) -> bool {
         match self {
             // No object was allocated.
             TxFunction::Allocate { .. } => second == 0,
-            TxFunction::Begin | TxFunction::Add | TxFunction::AddDirect | TxFunction::Other => {
-                first as i32 != 0
-            }
+            TxFunction::Begin
+            | TxFunction::Add
+            | TxFunction::AddDirect
+            | TxFunction::Free
+            | TxFunction::Other => first as i32 != 0,
             _ => false,
         }
     }
@@ -132,6 +153,22 @@ mod tests {
             reserve.allocated(0, &[0x3000, 9, 32], [7, 0x40]),
             Some((0x3040, 32))
         );
+    }
+
+    #[test]
+    fn type_numbers_and_freed_objects_are_among_the_arguments() {
+        let alloc = named("pmemobj_tx_xalloc");
+        assert_eq!(alloc.type_number(&[24, 3, 0]), Some(3));
+        let realloc = named("pmemobj_tx_realloc");
+        assert_eq!(realloc.type_number(&[7, 0x80, 48, 5]), Some(5));
+        let reserve = named("pmemobj_reserve");
+        assert_eq!(reserve.type_number(&[0x3000, 9, 32, 6]), Some(6));
+        assert_eq!(named("pmemobj_root").type_number(&[0x3000, 64]), None);
+        let free = named("pmemobj_tx_free");
+        assert_eq!(free.freed(0x1000, &[7, 0x80], [0, 0]), Some(0x1080));
+        assert_eq!(free.freed(0x1000, &[7, 0x80], [22, 0]), None);
+        assert_eq!(free.freed(0x1000, &[7, 0], [0, 0]), None);
+        assert_eq!(alloc.freed(0x1000, &[24, 3, 0], [7, 0x80]), None);
     }
 
     #[test]

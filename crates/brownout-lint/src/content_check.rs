@@ -6,6 +6,10 @@
 //!
 //! Fresh memory is zero. That a zero is stored there and not flushed shows as soon as memory is used a second time, so a
 //! byte counts only if it was stored before, or is not zero.
+//!
+//! The same pass recognises [locks](lock_words) among the lost stores.
+
+mod lock_words;
 
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
@@ -14,6 +18,8 @@ use brownout_model::{ByteMask, LINE, PAGE, PmAddress, line_parts};
 use brownout_trace::replay::Images;
 use brownout_trace::{Address, Event, EventKind, FileId, FileRange, ProcessOrigin};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use lock_words::{LockWords, WordStore};
 
 use crate::follower::address_spaces::AddressSpaces;
 use crate::follower::pm_address;
@@ -37,6 +43,9 @@ pub struct ContentCheck {
     pages: FxHashSet<(FileId, u64)>,
     /// Which bytes of their lines were stored so far.
     stored: FxHashMap<PmAddress, ByteMask>,
+    locks: LockWords,
+    /// When the last of the lost stores was made.
+    last: u64,
     images: Images,
     addresses: AddressSpaces,
 }
@@ -55,6 +64,8 @@ impl ContentCheck {
             unchanged: FxHashSet::default(),
             pages: lost.iter().map(|lost| page(lost.line)).collect(),
             stored: lines.map(|line| (line, ByteMask::NONE)).collect(),
+            locks: LockWords::new(lost.iter().map(|lost| (lost.line, lost.bytes))),
+            last: lost.iter().map(|lost| lost.time).max().unwrap_or(0),
             images: Images::default(),
             addresses: AddressSpaces::default(),
         }
@@ -65,7 +76,8 @@ impl ContentCheck {
         match event.kind {
             EventKind::Store { addr, bytes, .. } | EventKind::KernelWrite { addr, bytes, .. } => {
                 self.store(event, addr, bytes.len() as u64);
-                if self.waiting.is_empty() && self.undecided == 0 {
+                let may_be_locks = self.locks.any_open() && event.index.0 < self.last;
+                if self.waiting.is_empty() && self.undecided == 0 && !may_be_locks {
                     return ControlFlow::Break(());
                 }
             }
@@ -78,7 +90,9 @@ impl ContentCheck {
                 let len = bytes.len() as u64;
                 if self.concerns(FileRange { file, offset, len }) {
                     for (offset, bytes, _) in line_parts(offset, len) {
-                        self.note_stored(pm_address(file, offset), bytes);
+                        let line = pm_address(file, offset);
+                        self.note_stored(line, bytes);
+                        self.locks.written(line, bytes);
                     }
                     self.images.apply(event);
                 }
@@ -113,10 +127,39 @@ impl ContentCheck {
         for &(line, bytes) in &parts {
             self.note_stored(line, bytes);
         }
+        let before: Vec<Option<Line>> = parts
+            .iter()
+            .map(|&(line, _)| self.locks.has(line).then(|| self.content(line)))
+            .collect();
         self.images.apply(event);
-        for (line, _) in parts {
+        for ((line, bytes), before) in parts.into_iter().zip(before) {
             self.decide(line, event.index.0);
+            if let Some(before) = before {
+                self.follow_locks(event, (line, bytes), &before);
+            }
         }
+    }
+
+    /// A store to a line that held `before` was made.
+    fn follow_locks(
+        &mut self,
+        event: &Event<'_>,
+        (line, bytes): (PmAddress, ByteMask),
+        before: &Line,
+    ) {
+        let EventKind::Store { locked, .. } = event.kind else {
+            self.locks.written(line, bytes);
+            return;
+        };
+        let after = self.content(line);
+        let store = WordStore {
+            bytes,
+            by: (event.process, event.thread),
+            locked,
+            before,
+            after: &after,
+        };
+        self.locks.store(line, &store);
     }
 
     fn observe_rare(&mut self, event: &Event<'_>) {
@@ -208,6 +251,11 @@ impl ContentCheck {
     pub(crate) fn is_unchanged(&self, lost: &LostStore) -> bool {
         // Of several stores only the first was looked at.
         lost.count == 1 && self.unchanged.contains(&id(lost))
+    }
+
+    /// Whether a lost store takes or releases a lock.
+    pub(crate) fn is_of_lock(&self, lost: &LostStore) -> bool {
+        self.locks.contain(lost.line, lost.bytes)
     }
 }
 

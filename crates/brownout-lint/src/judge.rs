@@ -2,7 +2,7 @@
 //!
 //! Two things are known only then: which files are persistent memory, and which stores can no longer become
 //! guaranteed. The judge shows the rules the lost stores and drops findings on other files. Whether a lost store changes
-//! anything is known only after a [second pass](ContentCheck).
+//! anything, or belongs to a lock, is known only after a [second pass](ContentCheck).
 
 mod lost_stores;
 
@@ -89,6 +89,9 @@ impl<A: Attribution> EndedPass<A> {
         if let Some(content) = content {
             unfenced.retain(|lost| !content.is_unchanged(lost));
             lost.retain(|lost| !content.is_unchanged(lost));
+            for lost in &mut lost {
+                lost.is_of_lock = content.is_of_lock(lost);
+            }
         }
         let site_keys = &mut follower.site_keys;
         follower

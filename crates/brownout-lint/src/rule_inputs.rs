@@ -204,6 +204,8 @@ pub(crate) struct LostStore {
     /// How many such stores were lost at this site.
     pub(crate) count: u64,
     pub(crate) reason: LossReason,
+    /// It takes or releases a lock, as far as that is known.
+    pub(crate) is_of_lock: bool,
     /// Stores become persistent with their page (`msync`), not with their cache line.
     pub(crate) by_page: bool,
     /// `msync` with `MS_ASYNC` was called for its page.
@@ -240,6 +242,7 @@ impl LostStore {
             tag: store.tag,
             count: 1,
             reason,
+            is_of_lock: false,
             by_page: false,
             not_waited_for: false,
         }

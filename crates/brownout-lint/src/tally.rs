@@ -1,4 +1,4 @@
-//! Counts how often a rule fires at each site, and keeps the first occurrence.
+//! Counts how often a rule fires at each site, and keeps the earliest occurrence.
 //!
 //! Rules can fire at every other event, so counting again must be cheap: the entry that a
 //! site led to last is found by indexing with the site's key.
@@ -56,6 +56,8 @@ pub(crate) struct Occurrence {
 struct Entry {
     key: Key,
     count: u64,
+    /// The earliest event, whose details are kept: events need not be judged in their order.
+    first: u64,
     /// The event counted last: a store that falls into several lines counts once.
     last: u64,
 }
@@ -103,15 +105,17 @@ impl Tally {
         let recent = self.recent.get(key.site.index()).copied();
         let index = match recent.filter(|&index| self.entries[index as usize].key == key) {
             Some(index) => index,
-            None => {
-                let index = self.find(key);
-                if index as usize == self.firsts.len() {
-                    self.firsts.push((time, first()));
-                }
-                index
-            }
+            None => self.find(key),
         };
         let entry = &mut self.entries[index as usize];
+        if time < entry.first {
+            entry.first = time;
+            let known = self.firsts.get_mut(index as usize);
+            match known {
+                Some(known) => *known = (time, first()),
+                None => self.firsts.push((time, first())),
+            }
+        }
         if entry.last != time {
             entry.count += count;
             entry.last = time;
@@ -123,8 +127,8 @@ impl Tally {
         self.related.insert((one.min(other), one.max(other)));
     }
 
-    /// The entry of a key, from now on the one that its site led to last. If it is new, the caller adds the
-    /// first occurrence.
+    /// The entry of a key, from now on the one that its site led to last. If it is new, the caller adds an
+    /// occurrence.
     #[inline(never)]
     fn find(&mut self, key: Key) -> u32 {
         let entries = &mut self.entries;
@@ -132,6 +136,7 @@ impl Tally {
             entries.push(Entry {
                 key,
                 count: 0,
+                first: u64::MAX,
                 last: u64::MAX,
             });
             entries.len() as u32 - 1
@@ -230,5 +235,40 @@ fn finding(
         values,
         unfenced_since,
         related: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use brownout_report::{Category, Severity};
+
+    use super::*;
+
+    static RULE: RuleInfo = RuleInfo {
+        id: "rule",
+        severity: Severity::Bug,
+        category: Category::Durability,
+        pedantic: false,
+        summary: "",
+        explanation: "",
+    };
+
+    #[test]
+    fn the_earliest_occurrence_is_kept_whenever_it_is_judged() {
+        let mut found = Tally::new(&RULE);
+        let [key, other] = [1, 2].map(|site| Key::single(SiteKey::numbered(site), None));
+        for (key, time) in [(key, 9), (other, 8), (key, 5), (other, 12), (key, 7)] {
+            found.add(key, time, || Occurrence {
+                message: format!("at {time}"),
+                ..Occurrence::default()
+            });
+        }
+        let firsts = found.firsts.iter();
+        let firsts: Vec<_> = firsts
+            .map(|(time, first)| (*time, first.message.as_str()))
+            .collect();
+        assert_eq!(firsts, [(5, "at 5"), (8, "at 8")]);
+        let counts: Vec<u64> = found.entries.iter().map(|entry| entry.count).collect();
+        assert_eq!(counts, [3, 2]);
     }
 }

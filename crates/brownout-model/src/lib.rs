@@ -1,7 +1,7 @@
 //! Persistency semantics: what persistent memory may contain after a crash.
 //!
 //! The model processes stores, flushes, fences and write-backs in the single order in which they took effect. It
-//! does not depend on where they come from and performs no I/O. It has three interfaces with the same semantics,
+//! does not depend on where they come from and performs no I/O. It has four interfaces with the same semantics,
 //! which are selected by a [`Profile`]:
 //!
 //! - The [`Tracker`] processes a stream of events. It keeps the stores that are not yet *guaranteed* to survive a
@@ -11,6 +11,7 @@
 //!   enumerated, and narrowed by what a recovery reads.
 //! - [`Exploration`] finds all behaviours of a recovery without enumerating states: it follows what recovery reads
 //!   ([`PossibleMemory`]), at the [`CrashTime`]s of a [`StoreHistory`].
+//! - [`PersistOrder`] answers which stores of a whole run persist before others, in logarithmic time.
 //!
 //! The semantics are those of Px86 as in Jaaru (ASPLOS'21, Table 1, Figs. 7 and 8) and Raad et al. (POPL'20), for an
 //! execution whose order is known:
@@ -88,7 +89,9 @@ pub use line_marks::{Mark, Marks};
 pub use live_stores::{LiveStore, LiveStoresMut};
 pub use observer::{Access, FlushEffect, PersistObserver, StoreKind};
 pub use pending::Pending;
-pub use persist_order::PersistInterval;
+pub use persist_order::{
+    ObjectOrder, OrderedStore, PersistInterval, PersistOrder, PersistOrderBuilder, StoreNumber,
+};
 pub use profile::{Profile, Wait};
 pub use shadow::LineRef;
 pub use tracker::Tracker;

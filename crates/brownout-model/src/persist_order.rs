@@ -1,4 +1,17 @@
 //! Which of two stores persists first: an interval order, computed without building a graph.
+//!
+//! A store that is guaranteed when another one is issued persists before it, and so does an earlier store of the same unit's
+//! sequence. Two numbers for each store say all that Squint's persistence graph says with edges (Neal, §4.4.2). The order of all stores of a run
+//! is a [`PersistOrder`].
+
+mod builder;
+mod guarantee_index;
+mod object_order;
+mod run_order;
+
+pub use builder::PersistOrderBuilder;
+pub use object_order::ObjectOrder;
+pub use run_order::{OrderedStore, PersistOrder, StoreNumber};
 
 use crate::address::{PmAddress, Time};
 use crate::observer::StoreKind;

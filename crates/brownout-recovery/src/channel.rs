@@ -50,9 +50,9 @@ pub struct Setup {
 /// The messages of a sandbox server.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Reply {
-    /// The sandbox is prepared; so many PM files follow.
+    /// The sandbox is prepared; so many persistent files follow.
     Ready { isolation: Isolation, files: usize },
-    /// The descriptors are the PM files with these numbers.
+    /// The descriptors are the persistent files with these numbers.
     Files { numbers: Vec<usize>, more: bool },
     /// A run has ended.
     Ended(RunReport),
@@ -75,7 +75,7 @@ pub struct RunReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Follows {
     Nothing,
-    /// [`Reply::Files`] with the PM files that had to be created again.
+    /// [`Reply::Files`] with the persistent files that had to be created again.
     Files,
     /// [`Reply::Ready`] of a new sandbox.
     Ready,

@@ -78,7 +78,7 @@ fn unknown_placeholder(command: &str) -> Option<&str> {
 }
 
 /// Words that users of similar tools expect to stand for the file.
-const WORDS_FOR_THE_FILE: [&str; 6] = ["file", "image", "path", "pool", "pmem", "pm_file"];
+const WORDS_FOR_THE_FILE: [&str; 6] = ["file", "image", "path", "pool", "pmem", "persistent_file"];
 
 /// Whether someone who writes this in braces probably means the path of a persistent file.
 fn is_similar_to_placeholder(inside: &str) -> bool {

@@ -3,7 +3,7 @@
 //! A command that only names a program and its arguments is started directly, because a shell costs as much time as a small
 //! recovery. Any other command is left to a shell.
 //!
-//! `{pm}` stands for the path of the first PM file, `{pm:N}` for that of the N-th. A path need not be UTF-8, unlike the
+//! `{pm}` stands for the path of the first persistent file, `{pm:N}` for that of the N-th. A path need not be UTF-8, unlike the
 //! command around it.
 
 use std::ffi::{OsStr, OsString};

@@ -85,14 +85,14 @@ pub enum Refusal {
          write {{pm}} in the command in place of the path, and brownout inserts the path of a private copy"
     )]
     NoPlaceholder { obstacle: Obstacle },
-    #[error("cannot create the PM file {}: {errno}", path.display())]
-    PmFile { path: PathBuf, errno: Errno },
-    #[error("cannot show recovery a PM file at {}: this file system cannot hold private files", path.display())]
-    PmFileSystem { path: PathBuf },
+    #[error("cannot create the persistent file {}: {errno}", path.display())]
+    PersistentFile { path: PathBuf, errno: Errno },
+    #[error("cannot show recovery a persistent file at {}: this file system cannot hold private files", path.display())]
+    KernelFileSystem { path: PathBuf },
     #[error("cannot run recovery in {}: not a directory", path.display())]
     Directory { path: PathBuf },
     #[error(
-        "`{text}` in the command names none of the PM files (there are {files}); {{pm}} is the first, {{pm:2}} the second"
+        "`{text}` in the command names none of the persistent files (there are {files}); {{pm}} is the first, {{pm:2}} the second"
     )]
     Placeholder { text: String, files: usize },
     #[error("the command contains an unpaired quote: {command}")]

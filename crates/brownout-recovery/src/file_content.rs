@@ -1,4 +1,4 @@
-//! Writing an image into a PM file of a sandbox.
+//! Writing an image into a persistent file of a sandbox.
 
 use std::fs::File;
 use std::io;

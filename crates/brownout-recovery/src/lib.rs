@@ -4,8 +4,8 @@
 //! A [`Sandbox`] runs recoveries one after the other. Behind it is a *sandbox server*: brownout's own executable,
 //! started with a hidden subcommand that calls [`serve`]. The server is a single-threaded process. In namespaces of its
 //! own it shows recovery the whole file system, but everything that recovery writes goes to a private layer that is
-//! discarded with the namespace. The PM files are in that layer, at their original paths. The caller gets a
-//! descriptor of each PM file and writes its content before each run.
+//! discarded with the namespace. The persistent files are in that layer, at their original paths. The caller gets a
+//! descriptor of each persistent file and writes its content before each run.
 //!
 //! ```text
 //!  caller ── Sandbox ══ socket ══ sandbox server ── pid 1 of the namespace ── recovery and its children
@@ -15,11 +15,11 @@
 //! |---|---|
 //! | `runner`, `runner_pool`, `verdict`, `expected` | recovery on one image after the other, and what its end says about each image |
 //! | `request`, `outcome`, `error`, `path_text` | what callers ask for and get |
-//! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of PM files |
+//! | `sandbox`, `channel`, `file_content` | the caller's end, the messages on the socket, the content of persistent files |
 //! | `sandbox_server` | the server: namespaces, the loop, the fallback without namespaces |
 //! | `view` | the file system that recovery sees |
 //! | `branching` | recoveries that wait where they may read other bytes, and are copied there |
-//! | `reads` | what a recovery opens and reads of the PM files |
+//! | `reads` | what a recovery opens and reads of the persistent files |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `pipeline`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
@@ -42,6 +42,7 @@ mod program_digest;
 mod readiness;
 mod reads;
 mod request;
+mod run_durations;
 mod run_monitor;
 mod runner;
 mod runner_pool;

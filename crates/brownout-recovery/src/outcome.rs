@@ -31,6 +31,7 @@ pub enum Actor {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RawFrame {
     /// The file that contains the code; `None` if it is not from a file.
+    #[serde(with = "crate::path_text::optional")]
     pub module: Option<PathBuf>,
     /// The build id of that file; empty if it has none.
     pub build_id: Vec<u8>,
@@ -48,7 +49,7 @@ pub enum Orphans {
     None,
     /// They ended by themselves, as far as is known without doing the work of recovery.
     Ended,
-    /// They ran on, or used PM files, when the first process had ended.
+    /// They ran on, or used persistent files, when the first process had ended.
     Left,
 }
 

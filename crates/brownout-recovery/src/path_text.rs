@@ -20,6 +20,29 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf
     from_text(&text).ok_or_else(|| serde::de::Error::custom("not a path"))
 }
 
+/// For `#[serde(with)]` of paths that may be absent.
+pub mod optional {
+    use super::{Deserialize, Deserializer, PathBuf, Serialize, Serializer};
+
+    pub fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let text = path.as_deref().map(super::to_text);
+        text.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        let path = |text: String| {
+            super::from_text(&text).ok_or_else(|| serde::de::Error::custom("not a path"))
+        };
+        text.map(path).transpose()
+    }
+}
+
 /// A path as text.
 pub fn to_text(path: &Path) -> String {
     let mut text = String::new();

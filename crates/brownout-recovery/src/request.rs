@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// A recovery as the user described it.
 ///
-/// In its commands, `{pm}` stands for the path of the first PM file, `{pm:2}` for that of the second, and so on.
+/// In its commands, `{pm}` stands for the path of the first persistent file, `{pm:2}` for that of the second, and so on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
     /// The command line; it runs through a shell if it contains anything that only a shell understands.
@@ -75,12 +75,12 @@ pub struct RunRequest {
     pub time_limit: Duration,
     /// Environment variables beyond those that brownout itself has.
     pub environment: Vec<(String, String)>,
-    /// Numbers of the PM files that do not exist in this run.
+    /// Numbers of the persistent files that do not exist in this run.
     pub absent: Vec<usize>,
     pub execution: Execution,
     /// Recovery gets the user's terminal, and no time limit.
     pub interactive: bool,
-    /// How long other processes may run on when the first process of recovery has ended, and not use PM files, before they count as
+    /// How long other processes may run on when the first process of recovery has ended, and not use persistent files, before they count as
     /// left behind. If it is zero, they do not count.
     pub patience: Duration,
 }
@@ -128,9 +128,9 @@ pub struct EngineRun {
 /// How well recoveries are isolated from the machine and from each other; greater is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Isolation {
-    /// No namespaces: a private directory holds the PM files, and the command must name them as `{pm}`.
+    /// No namespaces: a private directory holds the persistent files, and the command must name them as `{pm}`.
     Directory,
-    /// Namespaces; only the directories of the PM files and `TMPDIR` can be written.
+    /// Namespaces; only the directories of the persistent files and `TMPDIR` can be written.
     ReadOnly,
     /// Namespaces; everything that is written goes to a layer that is discarded.
     Layered,

@@ -23,7 +23,8 @@ pub struct RunnerPool<R> {
 }
 
 impl<R: Send + 'static> RunnerPool<R> {
-    pub fn new(runners: Vec<RecoveryRunner>) -> Self {
+    pub fn new(mut runners: Vec<RecoveryRunner>) -> Self {
+        RecoveryRunner::share_durations(&mut runners);
         let (jobs, queue) = channel::<Job<R>>();
         let (sender, results) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -65,6 +66,11 @@ impl<R: Send + 'static> RunnerPool<R> {
     /// Whether enough jobs are queued to keep all runners busy.
     pub fn is_busy(&self) -> bool {
         self.pending >= 2 * self.threads.len()
+    }
+
+    /// How many jobs run at the same time.
+    pub fn runners(&self) -> usize {
+        self.threads.len()
     }
 
     pub fn is_idle(&self) -> bool {

@@ -23,7 +23,7 @@ use super::{
 
 /// Runs recoveries, one after the other. Any thread may use it.
 ///
-/// Before each run the caller writes the image to the [PM files](Self::files). Nothing else carries over from one run to
+/// Before each run the caller writes the image to the [persistent files](Self::files). Nothing else carries over from one run to
 /// the next.
 #[derive(Debug)]
 pub struct Sandbox {
@@ -48,7 +48,7 @@ struct Origin {
 }
 
 impl Sandbox {
-    /// Prepares a sandbox for `recovery` on these PM files, given by absolute paths. They need not exist.
+    /// Prepares a sandbox for `recovery` on these persistent files, given by absolute paths. They need not exist.
     pub fn start(
         server: &SandboxServerCommand,
         recovery: &Recovery,
@@ -101,7 +101,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Prepares another sandbox for the same recovery and PM files.
+    /// Prepares another sandbox for the same recovery and persistent files.
     pub fn another(&self) -> Result<Self, SandboxError> {
         let Origin {
             server,
@@ -116,14 +116,14 @@ impl Sandbox {
         self.isolation
     }
 
-    /// The PM files, in the order given, as the last run left them. A file that it removed, renamed or replaced is new and
+    /// The persistent files, in the order given, as the last run left them. A file that it removed, renamed or replaced is new and
     /// empty.
     pub fn files(&mut self) -> Result<&[File], SandboxError> {
         self.receive_files()?;
         Ok(&self.files)
     }
 
-    /// Runs recovery once on the present content of the PM files.
+    /// Runs recovery once on the present content of the persistent files.
     pub fn run(&mut self, run: &RunRequest) -> Result<Outcome, SandboxError> {
         self.receive_files()?;
         for output in [&self.stdout, &self.stderr] {
@@ -148,7 +148,7 @@ impl Sandbox {
         self.outcome(report).map_err(SandboxError::Prepare)
     }
 
-    /// Starts a [branching](crate::branching) recovery on the present content of the PM files, and returns the connection to its host.
+    /// Starts a [branching](crate::branching) recovery on the present content of the persistent files, and returns the connection to its host.
     /// Nothing else can be run until [`finish_branching`](Self::finish_branching).
     pub(crate) fn start_branching(
         &mut self,

@@ -67,7 +67,7 @@ pub enum BaselineError {
     #[error("not a baseline written by brownout")]
     Syntax(#[from] serde_json::Error),
     #[error(
-        "unsupported version {0}; this brownout reads version {VERSION}; write a new baseline with --write-baseline"
+        "unsupported version {0}; this version of brownout reads version {VERSION}; write a new baseline with --write-baseline"
     )]
     Version(u32),
 }
@@ -89,6 +89,25 @@ impl Baseline {
         Ok(Self {
             entries: document.findings,
         })
+    }
+
+    /// The entries for which `keep` is true, given the rule and the id.
+    pub fn filtered(mut self, keep: impl Fn(&str, &FindingId) -> bool) -> Self {
+        self.entries.retain(|entry| keep(&entry.rule, &entry.id));
+        self
+    }
+
+    /// These entries, and those of `others` with other ids.
+    pub fn with_missing(mut self, others: &Self) -> Self {
+        let ids: HashSet<&FindingId> = self.entries.iter().map(|entry| &entry.id).collect();
+        let missing = others.entries.iter();
+        let missing: Vec<Entry> = missing
+            .filter(|entry| !ids.contains(&entry.id))
+            .cloned()
+            .collect();
+        self.entries.extend(missing);
+        self.entries.sort();
+        self
     }
 
     /// JSON with one finding per line, so that diffs are readable.

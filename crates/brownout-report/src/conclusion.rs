@@ -98,7 +98,7 @@ impl RunEnd {
     /// A title for people.
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Passed => "nothing that makes the run fail was found",
+            Self::Passed => "no finding makes the run fail",
             Self::Findings => "findings make the run fail",
             Self::Error => "the run ended with an error",
             Self::NothingTested => "not everything was tested",

@@ -28,6 +28,14 @@ pub struct CrashCoverage {
     pub stores: Covered,
     /// Images in which stores persist in another order than that of the program.
     pub orders: Covered,
+    /// Update behaviours that are tried in all orders: those that represent others, and those at code that no other reaches.
+    pub behaviours: Covered,
+    /// Whether update behaviours are to be tried and were not looked for, because the time was over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub behaviours_unknown: bool,
+    /// Further ones that are left out because earlier runs have tested them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub behaviours_tested_earlier: u64,
     /// Of a test that explores all behaviours of recovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exploration: Option<ExplorationCoverage>,
@@ -43,6 +51,10 @@ pub struct CrashCoverage {
     /// The command that tries more, if there is more to try.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub continue_with: Option<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// How far all behaviours of recovery were explored.
@@ -68,6 +80,10 @@ pub struct ExplorationCoverage {
     pub waiting: u64,
     /// Paths of recovery after a crash that needed no execution, because an earlier one had read the same bytes.
     pub known_paths: u64,
+    /// Executions that were saved because several stores that recovery could have read from show it the same bytes.
+    pub equal_bytes: u64,
+    /// Executions that were saved because what recovery had read of a line before excludes other bytes.
+    pub refinement: u64,
     /// The decimal logarithm of the number of states that a crash can leave; each would be a recovery if all were tried.
     pub states_log10: f64,
     /// Whether states are among them in which a store is present in part.
@@ -164,6 +180,7 @@ impl fmt::Display for CrashCoverage {
             ("", self.failure_points, "failure point", ""),
             (", ", self.occurrences, "occurrence", ""),
             (", ", self.suspects, "suspect", ""),
+            (", ", self.behaviours, "update behaviour", ""),
             (", ", self.orders, "open order", ""),
             (", and ", self.stores, "state", " between stores"),
         ];
@@ -176,10 +193,21 @@ impl fmt::Display for CrashCoverage {
             let Covered { tried, of } = covered;
             write!(f, "{before}{tried} of {of} {noun}{ending}{after}")?;
         }
-        match &self.part {
-            Some(part) => write!(f, " in part {part}"),
-            None => Ok(()),
+        match self.behaviours_tested_earlier {
+            0 => {}
+            1 => f.write_str(" (1 more update behaviour was tested by an earlier run)")?,
+            more => write!(
+                f,
+                " ({more} more update behaviours were tested by earlier runs)"
+            )?,
         }
+        if let Some(part) = &self.part {
+            write!(f, " in part {part}")?;
+        }
+        if self.behaviours_unknown {
+            f.write_str(" (there was no time to look for update behaviours)")?;
+        }
+        Ok(())
     }
 }
 
@@ -198,6 +226,12 @@ mod tests {
             coverage.to_string(),
             "1 of 1 failure point, 210 of 917 occurrences"
         );
+        coverage.behaviours_tested_earlier = 4;
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point, 210 of 917 occurrences (4 more update behaviours were tested by earlier runs)"
+        );
+        coverage.behaviours_tested_earlier = 0;
         coverage.stores = Covered::new(0, 3);
         assert!(
             coverage

@@ -53,6 +53,11 @@ impl FailureMarks {
         let unknown = self.stores.is_empty() || known.stores.is_empty();
         self.output == known.output && (unknown || self.stores.is_subset(&known.stores))
     }
+
+    /// Whether a store makes the difference in both failures.
+    pub(crate) fn shares_store_with(&self, other: &Self) -> bool {
+        !self.stores.is_disjoint(&other.stores)
+    }
 }
 
 /// Gives crash findings ids of their own whose images lack different stores, although they agree in the failure point and in the

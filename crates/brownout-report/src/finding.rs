@@ -45,6 +45,11 @@ impl Finding {
         proof.map(String::as_str)
     }
 
+    /// Whether recovery overwrites the bytes that it is about before it reads them, so that it cannot notice that they were lost.
+    pub fn is_overwritten(&self) -> bool {
+        self.evidence.details.contains_key(Evidence::OVERWRITTEN)
+    }
+
     /// The token that repeats a crash. A finding without a crash has the position of its first event instead.
     pub fn crash_token(&self) -> Option<&str> {
         let token = self.replay.as_deref();
@@ -101,6 +106,7 @@ impl Finding {
     /// A recovery has failed because of it, whatever recovery has done on the images that were tried for this finding.
     pub(crate) fn caused_failure(&mut self) {
         self.severity = Severity::Bug;
+        self.evidence.details.remove(Evidence::OVERWRITTEN);
         for known in [&mut self.confirmed, &mut self.read_by_recovery] {
             *known = known.map(|_| true);
         }
@@ -115,6 +121,9 @@ impl Finding {
             let proof = other.evidence.details.clone();
             self.evidence.details.extend(proof);
         }
+        if !other.is_overwritten() {
+            self.evidence.details.remove(Evidence::OVERWRITTEN);
+        }
         self.confirmed = either_known(self.confirmed, other.confirmed);
         self.read_by_recovery = either_known(self.read_by_recovery, other.read_by_recovery);
     }
@@ -123,6 +132,9 @@ impl Finding {
     pub(crate) fn reads_phrase(&self) -> Option<&'static str> {
         self.read_by_recovery.map(|is_read| match is_read {
             true => "recovery reads these bytes",
+            false if self.is_overwritten() => {
+                "recovery overwrites these bytes before it reads them"
+            }
             false => "recovery never reads these bytes",
         })
     }

@@ -6,6 +6,7 @@
 //! - Findings of crash testing are one if their [failures](crash_failure) and the stores that cause them are the same, or if they
 //!   [share a store](shared_stores).
 //! - Findings about stores that [one missing flush](one_flush) leaves behind are one, whichever rules report them.
+//! - Findings about flushes that [one missing fence](one_fence) leaves without order are one.
 //! - Findings about stores that [one missing snapshot](missing_snapshot) leaves out of the log of a transaction are one.
 //! - A confirmed fence that orders many stores belongs to the finding that [the same crash](same_crash) shows.
 //!
@@ -17,6 +18,7 @@
 mod crash_failure;
 mod missing_snapshot;
 mod one_call;
+mod one_fence;
 mod one_flush;
 mod same_crash;
 mod separate;
@@ -86,6 +88,7 @@ pub(crate) fn join(findings: Vec<Finding>) -> Vec<Finding> {
     unite_same_line(&findings, &mut causes);
     crash_failure::unite(&findings, &mut causes);
     one_flush::unite(&findings, &mut causes);
+    one_fence::unite(&findings, &mut causes);
     missing_snapshot::unite(&findings, &mut causes);
     same_crash::unite(&findings, &mut causes);
     separate::unite_again(&findings, &mut causes);

@@ -19,6 +19,13 @@ pub struct LeftOut {
     /// Persistent files that recovery never opens, if it opens others: damage to them is not noticed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unopened: Vec<String>,
+    /// Update behaviours that earlier runs have tested.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tested_behaviours: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl LeftOut {
@@ -29,6 +36,7 @@ impl LeftOut {
     /// Adds what another part of the same test left out.
     pub fn merge(&mut self, other: Self) {
         self.failure_points = self.failure_points.max(other.failure_points);
+        self.tested_behaviours = self.tested_behaviours.max(other.tested_behaviours);
         for (own, more) in [
             (&mut self.functions, other.functions),
             (&mut self.files, other.files),
@@ -46,6 +54,7 @@ impl LeftOut {
             .into_iter()
             .chain(self.files_sentence())
             .chain(self.unopened_sentence())
+            .chain(self.behaviours_sentence())
             .collect()
     }
 
@@ -62,6 +71,22 @@ impl LeftOut {
         ))
     }
 
+    fn behaviours_sentence(&self) -> Option<String> {
+        let noun = match self.tested_behaviours {
+            0 => return None,
+            1 => "update behaviour",
+            _ => "update behaviours",
+        };
+        let (them, are) = match self.tested_behaviours {
+            1 => ("it", "it is"),
+            _ => ("them", "they are"),
+        };
+        Some(format!(
+            "{} {noun} left out because earlier runs have tested {them}; without `--memory` {are} tested again",
+            self.tested_behaviours
+        ))
+    }
+
     /// The sentence about files that crash images do not contain.
     pub fn files_sentence(&self) -> Option<String> {
         if self.files.is_empty() {
@@ -69,7 +94,7 @@ impl LeftOut {
         }
         let shown = first_quoted(&self.files);
         Some(format!(
-            "not in the crash images: {shown}, written with system calls; recovery finds what the program left there in the end"
+            "not in the crash images: {shown}, written with system calls; recovery finds their final content"
         ))
     }
 
@@ -77,7 +102,7 @@ impl LeftOut {
     pub fn unopened_sentence(&self) -> Option<String> {
         (!self.unopened.is_empty()).then(|| {
             format!(
-                "recovery never opened {}: it does not notice what a crash does to that",
+                "recovery never opened {}, so it cannot notice what a crash does there",
                 first_quoted(&self.unopened)
             )
         })
@@ -110,10 +135,15 @@ mod tests {
             functions: vec!["pmemobj_create".to_owned()],
             files: (0..7).map(|number| format!("/d/{number}")).collect(),
             unopened: vec!["/pm/index".to_owned()],
+            tested_behaviours: 1,
         };
-        let [points, files, unopened] = &left_out.sentences()[..] else {
-            panic!("three sentences are expected");
+        let [points, files, unopened, behaviours] = &left_out.sentences()[..] else {
+            panic!("four sentences are expected");
         };
+        assert_eq!(
+            behaviours,
+            "1 update behaviour left out because earlier runs have tested it; without `--memory` it is tested again"
+        );
         assert_eq!(
             points,
             "12 failure points inside `pmemobj_create` left out; `--from-start` includes them"
@@ -129,6 +159,7 @@ mod tests {
             functions: vec!["create".to_owned()],
             files: vec![file.to_owned()],
             unopened: Vec::new(),
+            tested_behaviours: 2,
         };
         let mut whole = part("b");
         whole.merge(part("a"));

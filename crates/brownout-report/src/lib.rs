@@ -14,8 +14,10 @@ mod coverage;
 mod crash_coverage;
 mod evidence;
 mod explain;
+mod exploration_counts;
 mod failure_marks;
 mod finding;
+mod finding_changes;
 mod fingerprint;
 mod format;
 mod join;
@@ -27,6 +29,7 @@ mod reason;
 mod recovery_reads;
 mod report;
 mod rule;
+mod run_difference;
 #[cfg(test)]
 mod samples;
 mod source;
@@ -41,10 +44,11 @@ pub use crash_coverage::{Covered, CrashCoverage, ExplorationCoverage, ExploredPo
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
 pub use failure_marks::{distinguish_lost_stores, without_numbers};
 pub use finding::{Finding, FindingId, either_known};
+pub use finding_changes::{Change, ChangedFinding, FindingChanges, HiddenBy};
 pub use fingerprint::LinelessId;
 pub use format::{
-    Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif, SuppressedLines,
-    parse_json_lines, parse_suppressed_lines,
+    BaselineFile, ChangeLines, Format, Github, Html, Human, JsonLines, Junit, ParseError, Sarif,
+    SuppressedLines, parse_json_lines, parse_suppressed_lines,
 };
 pub use left_out::LeftOut;
 pub use library_frames::primary_frame;
@@ -53,6 +57,7 @@ pub use reason::{Reason, ReasonKind, Reasons};
 pub use recovery_reads::{ReadFile, ReadsSummary};
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
+pub use run_difference::{Hides, RunDifference};
 pub use source::Sources;
 pub use stack::{Frame, Stack, role};
 pub use stored_file::StoredFile;

@@ -41,7 +41,7 @@ impl ReadsSummary {
         let names = names.collect::<Vec<String>>().join(", ");
         let why = match self.files.iter().any(|file| file.opened) {
             true => format!(
-                "recovery reads no byte of {names}, and passes whatever a crash leaves there; use a command that opens what the program stored and checks it"
+                "recovery reads no byte of {names}, so it passes whatever a crash leaves there; use a command that opens what the program stored and checks it"
             ),
             false => format!(
                 "recovery never opened {names} as a crash leaves it; it uses another path (in its command, {{pm}} stands for the first persistent file), or replaces the file"

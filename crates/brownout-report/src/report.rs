@@ -26,6 +26,8 @@ pub struct Report {
     known: Vec<Finding>,
     /// Findings known from the baseline of which only the number is left.
     known_before: usize,
+    /// What the baseline of an earlier run says about them.
+    known_entries: Baseline,
 }
 
 /// What was examined.
@@ -41,6 +43,10 @@ pub struct Subject {
     pub files: Vec<StoredFile>,
     /// Ends of the target that count as success besides exit status 0, as options name them.
     pub accepted_ends: Vec<String>,
+    /// The name of the persistency profile by which the trace was linted; `None` if it is not known.
+    pub model: Option<String>,
+    /// The patterns that select the persistent files; empty if they were found automatically.
+    pub patterns: Vec<String>,
 }
 
 /// A finding that the user has suppressed.
@@ -61,6 +67,7 @@ impl Report {
             suppressed: Vec::new(),
             known: Vec::new(),
             known_before: 0,
+            known_entries: Baseline::default(),
         }
     }
 
@@ -94,12 +101,37 @@ impl Report {
         self
     }
 
+    /// Keeps what the results of an earlier run say about findings that its baseline contained: they are not gone.
+    pub fn keep_known(&mut self, entries: Baseline) {
+        self.known_entries = entries;
+    }
+
+    /// All findings, also those that are known, as a baseline.
+    pub(crate) fn to_baseline(&self, sources: &Sources) -> Baseline {
+        let mut alone = self.clone().separated();
+        let known = std::mem::take(&mut alone.known);
+        alone.findings.extend(known);
+        Baseline::of(&alone.findings, sources).with_missing(&self.known_entries)
+    }
+
     /// Joins findings with one cause, and puts crash findings under the findings that explain them. To be called when suppressions
     /// and the baseline have been applied: these look at each finding.
     pub fn join(&mut self) {
         let mut findings = join::join(std::mem::take(&mut self.findings));
         explain::explain(&mut findings);
         self.findings = ordered(join::join_crashes(findings));
+    }
+
+    /// The report with each of its joined findings on its own.
+    pub fn separated(mut self) -> Self {
+        let findings = std::mem::take(&mut self.findings).into_iter();
+        self.findings = merged(findings.flat_map(Finding::separated).collect());
+        self
+    }
+
+    /// Keeps the findings for which `keep` is true.
+    pub(crate) fn retain(&mut self, keep: impl Fn(&Finding) -> bool) {
+        self.findings.retain(keep);
     }
 
     /// The findings that no other finding of the report explains: one for each cause.

@@ -110,6 +110,13 @@ impl Sources {
         text
     }
 
+    /// What identifies the line of a frame independently of its number: its text, and how many earlier lines of the file have the same.
+    /// `None` if the source file cannot be read.
+    pub fn line_identity(&self, frame: &Frame) -> Option<String> {
+        let LineText { words, earlier } = self.line_text(frame.file.as_deref()?, frame.line?)?;
+        Some(format!("{words} #{earlier}"))
+    }
+
     /// The statement of a frame, if its source file can be read.
     pub(crate) fn statement(&self, frame: &Frame) -> Option<String> {
         let shown = self

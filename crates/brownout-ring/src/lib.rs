@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -97,6 +97,8 @@ pub struct Control {
     /// Number of forks whose child has not published its first record, the number of which was drawn before the fork.
     /// Incremented before that number is drawn; decremented by the child, or by the parent if the fork fails.
     pub births: AtomicU32,
+    /// [`input`] bits that the target's processes set.
+    pub inputs: AtomicU32,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -133,6 +135,15 @@ pub mod option {
     pub const READS: u32 = 4;
     /// Ask a controller for the bytes of loads (see [`super::explore`]). Set together with [`LOADS`].
     pub const EXPLORE: u32 = 8;
+    /// The target is run several times, and runs have to be alike: give it the same random bytes at its start, and report what
+    /// else makes runs differ ([`super::input`]).
+    pub const REPEATED: u32 = 16;
+}
+
+/// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.
+pub mod input {
+    pub const TIME: u32 = 1;
+    pub const RANDOM: u32 = 2;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

@@ -20,6 +20,7 @@
 #![cfg_attr(not(test), no_std)]
 extern crate alloc;
 
+pub mod address_map;
 pub mod arch;
 pub mod fatal;
 pub mod hooks;

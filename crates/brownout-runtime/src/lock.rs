@@ -6,15 +6,19 @@
 
 use crate::sys;
 use core::cell::UnsafeCell;
+use core::marker::PhantomData;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Set while only one thread can take locks.
 static SINGLE: AtomicBool = AtomicBool::new(false);
 
-/// Sets whether the calling thread is the only one. Once there were others this must not be set again: one that
+/// Sets whether the calling thread is the only one.
+///
+/// # Safety
+/// If it is set, no other thread may take locks until it is cleared. Once there were others it must not be set again: one that
 /// is about to end may still release a lock.
-pub fn set_single(single: bool) {
+pub unsafe fn set_single(single: bool) {
     SINGLE.store(single, Ordering::Relaxed);
 }
 
@@ -46,7 +50,7 @@ impl<T> Lock<T> {
     pub fn lock(&self) -> Guard<'_, T> {
         if is_single() && self.word.load(Ordering::Acquire) == FREE {
             self.word.store(HELD, Ordering::Relaxed);
-            return Guard { lock: self };
+            return Guard::of(self);
         }
         for _ in 0..100 {
             if self
@@ -54,14 +58,14 @@ impl<T> Lock<T> {
                 .compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
             {
-                return Guard { lock: self };
+                return Guard::of(self);
             }
             core::hint::spin_loop();
         }
         while self.word.swap(CONTENDED, Ordering::Acquire) != FREE {
             sys::futex_wait(&self.word, CONTENDED, 100_000_000);
         }
-        Guard { lock: self }
+        Guard::of(self)
     }
 
     /// Makes the lock free in a process that has just been forked.
@@ -76,6 +80,18 @@ impl<T> Lock<T> {
 
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
+    /// A guard that is shared by threads shares the value, so that it is as `Sync` as a reference to the value.
+    value: PhantomData<&'a mut T>,
+}
+
+impl<'a, T> Guard<'a, T> {
+    /// The guard of a lock that the caller has just taken.
+    fn of(lock: &'a Lock<T>) -> Self {
+        Guard {
+            lock,
+            value: PhantomData,
+        }
+    }
 }
 
 impl<T> Deref for Guard<'_, T> {

@@ -85,6 +85,20 @@ pub fn wants_exploration() -> bool {
     control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
 }
 
+/// Whether the target is run several times, and runs have to be alike.
+pub fn is_repeated() -> bool {
+    control().is_some_and(|control| control.options & ring::option::REPEATED != 0)
+}
+
+/// Reports that the target uses something that is not the same in each run, by [`ring::input`].
+pub fn note_input(input: u32) {
+    if let Some(control) = control()
+        && control.inputs.load(Ordering::Relaxed) & input == 0
+    {
+        control.inputs.fetch_or(input, Ordering::Relaxed);
+    }
+}
+
 /// Whether the process exists that has created the wire.
 pub fn has_recorder() -> bool {
     control().is_some_and(|control| {

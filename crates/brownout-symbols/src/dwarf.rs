@@ -25,9 +25,14 @@ type Reader = DebugReader;
 pub(crate) struct DebugInfo {
     /// The file that contains the main sections: the module or its debug file.
     path: PathBuf,
+    context: Context<Reader>,
+    split: SplitUnits,
+}
+
+/// The files of split units.
+pub(crate) struct SplitUnits {
     /// The module's directory, which is searched for relocated `.dwo` files.
     module_directory: PathBuf,
-    context: Context<Reader>,
     package: Option<DwarfPackage<Reader>>,
 }
 
@@ -51,14 +56,10 @@ impl DebugInfo {
         };
         let dwarf = load_from(file, directories)?;
         let context = Context::from_dwarf(dwarf).map_err(|source| damaged(file.path(), source))?;
-        let package = [module.path(), file.path()]
-            .into_iter()
-            .find_map(package_of);
         Ok(Some(Self {
             path: file.path().to_owned(),
-            module_directory: module.path().parent().unwrap_or(Path::new("/")).to_owned(),
             context,
-            package,
+            split: SplitUnits::beside(&[module.path(), file.path()]),
         }))
     }
 
@@ -106,7 +107,7 @@ impl DebugInfo {
             match lookup {
                 LookupResult::Output(calls) => break calls?,
                 LookupResult::Load { load, continuation } => {
-                    lookup = continuation.resume(self.split_unit(&load)?);
+                    lookup = continuation.resume(self.split.load(&load)?);
                 }
             }
         };
@@ -129,8 +130,20 @@ impl DebugInfo {
         }
         Ok(frames)
     }
+}
 
-    fn split_unit(
+impl SplitUnits {
+    /// Those of a module and its debug file, which may be the same.
+    pub(crate) fn beside(paths: &[&Path]) -> Self {
+        let module_directory = paths.first().and_then(|module| module.parent());
+        Self {
+            module_directory: module_directory.unwrap_or(Path::new("/")).to_owned(),
+            package: paths.iter().copied().find_map(package_of),
+        }
+    }
+
+    /// A split unit; `None` if its file is missing or from another compilation.
+    pub(crate) fn load(
         &self,
         load: &SplitDwarfLoad<Reader>,
     ) -> gimli::Result<Option<Arc<Dwarf<Reader>>>> {

@@ -66,6 +66,19 @@ impl ElfFile {
         BuildId::new(elf.build_id().ok()??)
     }
 
+    /// Fails if the file is not the one that was recorded.
+    pub(crate) fn require_build_id(&self, recorded: Option<&BuildId>) -> Result<(), ModuleProblem> {
+        let found = self.build_id();
+        match recorded {
+            Some(recorded) if found.as_ref() != Some(recorded) => Err(ModuleProblem::Changed {
+                path: self.path.clone(),
+                recorded: recorded.clone(),
+                found,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn segments(&self) -> Result<Vec<Segment>, ModuleProblem> {
         let elf = self.parse()?;
         Ok(segments_of(&elf))

@@ -20,12 +20,15 @@ pub(crate) struct Imports {
     file: ElfFile,
     segments: Vec<Segment>,
     slots: HashMap<u64, Box<str>>,
+    /// Slots that hold an address of the module itself.
+    own_addresses: HashMap<u64, u64>,
 }
 
 impl Imports {
     pub(crate) fn of(file: &ElfFile, segments: &[Segment]) -> Self {
         Self {
             slots: slots_of(file).unwrap_or_default(),
+            own_addresses: own_addresses_of(file).unwrap_or_default(),
             segments: segments.to_vec(),
             file: file.clone(),
         }
@@ -46,6 +49,13 @@ impl Imports {
             Call::Direct(target) => slot_of_stub(self, target)?,
         };
         self.slots.get(&slot).map(|name| &**name)
+    }
+}
+
+impl Imports {
+    /// The address of the module that the slot at `address` holds when the module is loaded.
+    pub(crate) fn address_in_slot(&self, address: u64) -> Option<u64> {
+        self.own_addresses.get(&address).copied()
     }
 }
 
@@ -72,4 +82,22 @@ fn slots_of(file: &ElfFile) -> Option<HashMap<u64, Box<str>>> {
         (!name.is_empty()).then(|| (slot, name.into()))
     });
     Some(named.collect())
+}
+
+fn own_addresses_of(file: &ElfFile) -> Option<HashMap<u64, u64>> {
+    let elf = file.parse().ok()?;
+    let symbols = elf.dynamic_symbol_table();
+    let known = elf.dynamic_relocations()?.filter_map(|(slot, relocation)| {
+        let addend = relocation.addend();
+        match relocation.target() {
+            RelocationTarget::Symbol(index) => {
+                let symbol = symbols.as_ref()?.symbol_by_index(index).ok()?;
+                let is_own = symbol.is_definition() && symbol.address() != 0;
+                is_own.then(|| (slot, symbol.address().wrapping_add_signed(addend)))
+            }
+            RelocationTarget::Absolute => Some((slot, u64::try_from(addend).ok()?)),
+            _ => None,
+        }
+    });
+    Some(known.collect())
 }

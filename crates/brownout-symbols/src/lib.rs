@@ -9,6 +9,8 @@
 //! A file that has changed since it was recorded is not used: its frames have only module and offset, and a
 //! [`ModuleProblem`] gives the reason.
 //!
+//! [`DataTypes`] reads data types, and [`PointerTypes`] finds the type that an instruction stores to.
+//!
 //! Not supported: `.gnu_debugdata` (an xz-compressed symbol table that Fedora ships) and debuginfod.
 
 mod arch;
@@ -16,17 +18,23 @@ mod build_id;
 mod debug_files;
 mod dwarf;
 mod elf;
+mod flow;
 mod imports;
 mod module_file;
 mod module_problem;
 mod named_functions;
+mod pointer_types;
 mod source_frame;
 mod symbol_table;
 mod symbolizer;
 mod sys;
+mod types;
 
 pub use build_id::BuildId;
+pub use flow::AccessedPart;
 pub use module_problem::ModuleProblem;
 pub use named_functions::{debug_functions, function_symbols, interpreter};
+pub use pointer_types::{Callee, PointerBase, PointerTypes, PointerValue};
 pub use source_frame::SourceFrame;
 pub use symbolizer::{CodeFunction, CodeLine, FileOffset, ModuleId, Probe, Symbolizer};
+pub use types::{DataType, DataTypeId, DataTypes, FieldAt, Member, Shape, TypedModuleId};

@@ -165,16 +165,7 @@ impl Contents {
         problems: &mut Vec<ModuleProblem>,
     ) -> Result<Self, ModuleProblem> {
         let file = ElfFile::open(path)?;
-        if let Some(recorded) = recorded {
-            let found = file.build_id();
-            if found.as_ref() != Some(recorded) {
-                return Err(ModuleProblem::Changed {
-                    path: path.to_owned(),
-                    recorded: recorded.clone(),
-                    found,
-                });
-            }
-        }
+        file.require_build_id(recorded)?;
         let segments = file.segments()?;
         let debug_file = directories.debug_file(&file);
         let debug_info =

@@ -49,7 +49,7 @@ pub enum ReadError {
     NotATrace,
     /// The trace was written by an older brownout, in a format that is no longer supported.
     #[error(
-        "the trace has format version {found}, and this brownout reads versions {OLDEST_VERSION} to \
+        "the trace has format version {found}, but this version of brownout reads versions {OLDEST_VERSION} to \
          {FORMAT_VERSION}; record the program again"
     )]
     VersionTooOld {
@@ -58,7 +58,7 @@ pub enum ReadError {
     },
     /// The trace was written by a newer brownout.
     #[error(
-        "the trace has format version {found}, and this brownout reads versions {OLDEST_VERSION} to \
+        "the trace has format version {found}, but this version of brownout reads versions {OLDEST_VERSION} to \
          {FORMAT_VERSION}; use a brownout at least as new as the one that recorded it"
     )]
     VersionTooNew {
@@ -80,7 +80,7 @@ pub enum ReadError {
 
 /// Where and why a trace cannot be read further.
 #[derive(Debug, Error, Clone, PartialEq, Eq)]
-#[error("the trace stopped at byte {byte}, event {event}, because {flaw}")]
+#[error("the trace is readable only up to byte {byte}, event {event}: {flaw}")]
 pub struct Damage {
     /// Offset in the file of the part that cannot be read.
     pub byte: u64,

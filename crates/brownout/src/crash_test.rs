@@ -3,6 +3,7 @@
 mod calling_contexts;
 mod campaign_run;
 mod cause_search;
+mod code_identity;
 mod continuation;
 mod coverage_gap;
 mod crash_coverage;
@@ -19,12 +20,14 @@ mod plan;
 mod point_filters;
 mod preparation;
 mod recovery_reads;
+mod remembering;
 mod resumption;
 mod runners;
 mod scope_check;
 mod trial_results;
 mod uncrashed;
 
+use brownout_crash::SuspectedStores;
 use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary, Reason};
 
 use crate::console::Console;
@@ -53,6 +56,7 @@ pub use point_filters::PointFilters;
 use preparation::prepare;
 use recovery_reads::unread_changes;
 pub use recovery_reads::{ReadFindings, reads_summary};
+use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
 pub use trial_results::{Shown, TrialResults};
@@ -90,7 +94,7 @@ pub struct Refused {
 pub fn crash_test(
     trace: &mut TraceFile,
     plan: &Plan,
-    suspects: &[LintSuspect],
+    (suspects, suspected_stores): (&[LintSuspect], &SuspectedStores),
     directory: &OutputDirectory,
     begin: &dyn Fn() -> Result<(), Failure>,
     console: &Console,
@@ -108,7 +112,13 @@ pub fn crash_test(
         &mut monitor,
         console,
     )?;
-    search_causes(&mut prepared, plan, &mut tested, &mut monitor, console)?;
+    search_causes(
+        &mut prepared,
+        (plan, suspected_stores),
+        &mut tested,
+        &mut monitor,
+        console,
+    )?;
     explain_failures(&mut prepared, plan, &mut tested, &mut monitor)?;
     let unpersisted = examine_reads(&mut prepared, plan, &mut tested, &mut monitor)?;
 
@@ -117,6 +127,7 @@ pub fn crash_test(
     let mut left_out = left_out(prepared.survey.points.creations(), files, trace);
     let reads = reads_summary(&prepared.reads.observed);
     left_out.unopened = reads.unopened();
+    left_out.tested_behaviours = ending.extent.remembered;
     let Shown {
         mut findings,
         judged,
@@ -151,6 +162,14 @@ pub fn crash_test(
     let names = unshown_names(trace, &prepared.survey.files, command);
     let others = prepared.left_processes.into_iter().chain(names);
     shortfalls.extend(others.map(Reason::other));
+    if let Some(memory) = &plan.memory {
+        let decided = std::mem::take(&mut tested.tested_behaviours);
+        let configuration = &tested.results.configuration;
+        match remember(memory, decided, configuration, &shortfalls) {
+            Ok(remark) => console.remark(remark),
+            Err(why) => shortfalls.push(why),
+        }
+    }
     Ok(Ok(CrashTest {
         findings,
         gaps,

@@ -12,6 +12,7 @@ use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
 use brownout_trace::{Damage, EventIndex, ReadError};
 
+use crate::behaviour_memory::MemoryError;
 use crate::config::ConfigError;
 use crate::exit_code::ExitCode;
 use crate::quantity::number_of;
@@ -117,6 +118,12 @@ pub enum Failure {
         #[source]
         source: io::Error,
     },
+    #[error("the results in `{}` are incomplete: `{}` cannot be read", path.parent().unwrap_or(path).display(), path.file_name().unwrap_or_default().display())]
+    ResultsFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("`{}` is damaged", path.display())]
     Findings {
         path: PathBuf,
@@ -124,7 +131,7 @@ pub enum Failure {
         source: ParseError,
     },
     #[error(
-        "the number of findings in `{}` is {found}, and run.json says {counted}: the results are damaged; run the check again",
+        "the number of findings in `{}` is {found}, but run.json says {counted}: the results are damaged; run the check again",
         path.display()
     )]
     OtherFindings {
@@ -159,6 +166,31 @@ pub enum Failure {
     NotExploring {
         option: &'static str,
         strategy: &'static str,
+    },
+    #[error(
+        "--occurrences has no effect with --strategy {strategy}; give --strategy auto, or leave it out"
+    )]
+    OnlyReorders { strategy: &'static str },
+    #[error(
+        "--strategy {strategy} has nothing to try with --model {model}, under which stores persist in the order of the program; \
+         give --strategy auto"
+    )]
+    NothingReordered {
+        strategy: &'static str,
+        model: &'static str,
+    },
+    #[error(
+        "--memory has no effect with --strategy {strategy}, which tests no update behaviours; give --strategy representative, \
+         or leave it out"
+    )]
+    NoBehaviours { strategy: &'static str },
+    #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
+    MemoryOfPart,
+    #[error("cannot use `{}` with --memory", path.display())]
+    Memory {
+        path: PathBuf,
+        #[source]
+        source: MemoryError,
     },
     #[error("--recover-ready has no effect without --client CMD")]
     NoClient,

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use brownout_report::{
-    Conclusion, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif, Sources,
-    SuppressedLines, suppressions_for,
+    BaselineFile, Conclusion, Format, Github, Html, Human, JsonLines, Junit, Report, Sarif,
+    Sources, SuppressedLines, suppressions_for,
 };
 
 use terminal_size::{Width, terminal_size_of};
@@ -79,11 +79,24 @@ pub fn print_human(
     results: Option<&OutputDirectory>,
     stream: Stream,
 ) -> Result<(), Failure> {
+    let mut text = human(detail, results, stream).to_text(report);
+    if on_github() {
+        text.push_str(&Github.to_text(report));
+    }
+    match stream {
+        Stream::Output => io::stdout().write_all(text.as_bytes()),
+        Stream::Error => io::stderr().write_all(text.as_bytes()),
+    }
+    .map_err(Failure::Output)
+}
+
+/// Text for people on a stream, with commands that name the results if these are kept.
+pub fn human(detail: Detail, results: Option<&OutputDirectory>, stream: Stream) -> Human {
     let terminal = match stream {
         Stream::Output => io::stdout().is_terminal(),
         Stream::Error => io::stderr().is_terminal(),
     };
-    let human = Human {
+    Human {
         color: terminal && std::env::var_os("NO_COLOR").is_none(),
         width: width(stream),
         wrap: terminal,
@@ -94,16 +107,7 @@ pub fn print_human(
             .filter(|directory| directory.is_kept())
             .map(OutputDirectory::shell_word),
         sources: Sources::on_disk(),
-    };
-    let mut text = human.to_text(report);
-    if on_github() {
-        text.push_str(&Github.to_text(report));
     }
-    match stream {
-        Stream::Output => io::stdout().write_all(text.as_bytes()),
-        Stream::Error => io::stderr().write_all(text.as_bytes()),
-    }
-    .map_err(Failure::Output)
 }
 
 fn width(stream: Stream) -> usize {
@@ -124,8 +128,12 @@ pub fn write_all(report: &Report, directory: &OutputDirectory) -> Result<(), Fai
     let html = Html {
         sources: Sources::on_disk(),
     };
-    let formats: [(&str, &dyn Format); 4] = [
+    let baseline = BaselineFile {
+        sources: Sources::on_disk(),
+    };
+    let formats: [(&str, &dyn Format); 5] = [
         (output_directory::FINDINGS, &JsonLines),
+        (output_directory::BASELINE, &baseline),
         (output_directory::HTML, &html),
         (output_directory::SARIF, &Sarif),
         (output_directory::JUNIT, &Junit),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use brownout_crash::SuspectedStores;
 use brownout_libraries::FrameNames;
 use brownout_lint::{
     Attribution, ContentCheck, FileStores, Lint, Origin, Profile, RawFinding, RawSite, SiteKey,
@@ -33,6 +34,8 @@ pub struct LintRun {
     pub findings: Vec<Finding>,
     /// Findings that crash images can confirm, also those of pedantic rules that are not shown.
     pub suspects: Vec<LintSuspect>,
+    /// The stores that findings name, for the search for causes.
+    pub suspected_stores: SuspectedStores,
     pub subject: Subject,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
@@ -93,12 +96,16 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     let sources = Sources::on_disk();
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
     let mut related = Vec::new();
+    let mut suspected_stores = SuspectedStores::new();
     let implied = match settings.levels.is_off(POINTER_RULE) {
         true => outcome.implied_by_pointers,
         false => Vec::new(),
     };
     for raw in outcome.findings.into_iter().chain(implied) {
         let suspicion = suspects::suspicion(&raw).filter(|_| !settings.levels.is_off(raw.rule.id));
+        if !settings.levels.is_off(raw.rule.id) {
+            suspected_stores.extend(suspects::suspected_stores(&raw));
+        }
         let sites = (raw.sites.first().map(|site| site.key), raw.related.clone());
         let mut finding = stacks.finding(raw, definitions);
         finding.identify(&sources);
@@ -117,6 +124,7 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     Ok(LintRun {
         findings,
         suspects,
+        suspected_stores,
         subject: Subject {
             files: stored_files(&files, trace.definitions()),
             ..subject(&trace, settings, gaps)
@@ -136,7 +144,7 @@ fn read_content(
     console: &Console,
 ) -> Result<ContentCheck, Failure> {
     let mut trace = TraceFile::open(path)?;
-    let mut progress = console.progress("looking at lost stores", Some(trace.events()));
+    let mut progress = console.progress("examining lost stores", Some(trace.events()));
     trace.walk(&mut progress, |event, _| Ok(check.observe(event)))?;
     Ok(check)
 }

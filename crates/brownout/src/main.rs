@@ -4,6 +4,7 @@
 //! [`Failure`] is printed as one message and maps to an [`ExitCode`]; a panic is reported as an internal error.
 
 mod arguments;
+mod behaviour_memory;
 mod commands;
 mod config;
 mod console;
@@ -27,6 +28,7 @@ mod quantity;
 mod recovery_context;
 mod results;
 mod rules;
+mod run_differences;
 mod run_environment;
 mod run_file;
 mod settings;

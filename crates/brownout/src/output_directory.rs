@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Conclusion, Report, Subject};
+use brownout_report::{Baseline, Conclusion, Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
@@ -30,6 +30,8 @@ pub use run_destination::{ResultsOf, is_in_use, mark_failed, plan};
 
 pub const FINDINGS: &str = "findings.jsonl";
 pub const SUPPRESSED: &str = "suppressed.jsonl";
+/// The findings as a baseline.
+pub const BASELINE: &str = "baseline.json";
 pub const HTML: &str = "report.html";
 pub const SARIF: &str = "report.sarif";
 pub const JUNIT: &str = "junit.xml";
@@ -38,8 +40,9 @@ pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
 const UNFINISHED: &str = "unfinished";
 /// Everything but `run.json`, which marks the directory.
-const RESULTS: [&str; 9] = [
+const RESULTS: [&str; 10] = [
     FINDINGS,
+    BASELINE,
     SUPPRESSED,
     HTML,
     SARIF,
@@ -123,6 +126,8 @@ impl OutputDirectory {
             gaps: run.gaps,
             files: run.files,
             accepted_ends: run.target_success,
+            model: run.model,
+            patterns: run.pm,
         };
         Ok((directory, subject, run.in_force))
     }
@@ -130,6 +135,22 @@ impl OutputDirectory {
     /// What `run.json` says.
     pub fn run_file(&self) -> Result<RunFile, Failure> {
         RunFile::read(&self.path)
+    }
+
+    /// The baseline that was written with the results; `None` if an earlier version of brownout wrote none.
+    pub fn baseline(&self) -> Result<Option<Baseline>, Failure> {
+        let path = self.file(BASELINE);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = fs::read_to_string(&path).map_err(|source| Failure::ResultsFile {
+            path: path.clone(),
+            source,
+        })?;
+        let parsed = Baseline::parse(&text);
+        parsed
+            .map(Some)
+            .map_err(|source| Failure::Baseline { path, source })
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -256,6 +277,8 @@ impl OutputDirectory {
             gaps: subject.gaps.clone(),
             files: subject.files.clone(),
             target_success: subject.accepted_ends.clone(),
+            model: subject.model.clone(),
+            pm: subject.patterns.clone(),
             known: report.known_count(),
             findings: Some(report.findings().len()),
             suppressed: Some(report.suppressed().len()),

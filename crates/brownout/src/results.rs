@@ -1,11 +1,12 @@
 //! Collects the findings of all analyses, then writes and prints them and derives the exit code.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_report::{
-    Conclusion, Covered, CrashCoverage, Finding, LeftOut, ReadsSummary, Reason, ReasonKind, Report,
-    RuleInfo, Subject,
+    Baseline, Conclusion, Covered, CrashCoverage, Finding, FindingId, LeftOut, ReadsSummary,
+    Reason, ReasonKind, Report, RuleInfo, Subject,
 };
 
 use crate::console::Console;
@@ -46,6 +47,8 @@ pub struct Results {
     reads: Option<ReadsSummary>,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
+    /// What earlier results that these contain say about findings known from a baseline.
+    known: Baseline,
     /// The recovery command, if there is one.
     pub recovery: Option<String>,
     /// A persistency profile that fits the target better than the one in use.
@@ -66,6 +69,7 @@ impl Results {
             left_out: LeftOut::default(),
             reads: None,
             wrappers: WrapperFunctions::default(),
+            known: Baseline::default(),
             recovery: None,
             better_profile: None,
         }
@@ -176,6 +180,7 @@ impl Results {
         let kept = earlier_findings::keep_crash_test(directory, &mut self.findings, is_off)?;
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
+        self.keep_known(directory, FindingsOf::CrashTesting)?;
         let run = directory.run_file()?;
         self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
         let conclusion = run.conclusion;
@@ -205,7 +210,31 @@ impl Results {
             self.subject.files = run.files;
         }
         self.keep_sentences(&run.conclusion, FindingsOf::TraceAnalyses);
-        self.linted |= run.in_force.linted();
+        if run.in_force.linted() {
+            self.linted = true;
+            self.subject.model = run.model;
+            self.subject.patterns = run.pm;
+        }
+        self.keep_known(directory, FindingsOf::TraceAnalyses)
+    }
+
+    /// Keeps what the directory says about findings of some analyses that a baseline contained.
+    pub fn keep_known(
+        &mut self,
+        directory: &OutputDirectory,
+        of: FindingsOf,
+    ) -> Result<(), Failure> {
+        if directory.run_file()?.known == 0 {
+            return Ok(());
+        }
+        let known = directory.baseline()?.unwrap_or_default();
+        let of_crash_testing = of == FindingsOf::CrashTesting;
+        let listed = self.findings.iter().map(|finding| &finding.id);
+        let listed: HashSet<&FindingId> = listed.collect();
+        let known = known.filtered(|rule, id| {
+            rules::is_crash_rule(rule) == of_crash_testing && !listed.contains(id)
+        });
+        self.known = std::mem::take(&mut self.known).with_missing(&known);
         Ok(())
     }
 
@@ -294,6 +323,7 @@ impl Results {
         self.wrappers.mark(&mut findings);
         let mut report = Report::new(self.subject.clone(), rules, findings);
         report.fail_on = settings.fail_on;
+        report.keep_known(self.known.clone());
         decisions.apply_for_now(&mut report);
         report.join();
         report.conclusion = Conclusion {
@@ -322,6 +352,7 @@ impl Results {
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
         report.fail_on = settings.fail_on;
+        report.keep_known(self.known);
         let decided = decisions.apply(&mut report, settings, console);
         // Each finding that would be joined needs a suppression of its own.
         if !settings.gen_suppressions {
@@ -374,6 +405,8 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
         gaps,
         files: Vec::new(),
         accepted_ends: settings.accepted_ends(),
+        model: Some(settings.model.name.to_owned()),
+        patterns: settings.pattern_texts(),
     }
 }
 

@@ -31,6 +31,12 @@ pub struct RunFile {
     /// Ends of the target that count as success besides exit status 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_success: Vec<String>,
+    /// The model by which the trace was linted. Absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The patterns of `--pm`, if there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pm: Vec<String>,
     /// How many findings were known from the baseline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known: usize,

@@ -157,6 +157,14 @@ impl Settings {
         Ok(())
     }
 
+    /// The patterns that select persistent files, as text.
+    pub fn pattern_texts(&self) -> Vec<String> {
+        let patterns = self.patterns.iter();
+        patterns
+            .map(|pattern| pattern.to_string_lossy().into_owned())
+            .collect()
+    }
+
     /// The ends that count as success, as options name them.
     pub fn accepted_ends(&self) -> Vec<String> {
         let ends = self.target_success.iter().copied();

@@ -27,6 +27,9 @@ pub fn read_report(path: &Path) -> Result<(OutputDirectory, Report), Failure> {
         .with_known(run.known);
     report.fail_on = in_force.fail_on;
     report.conclusion = run.conclusion;
+    if run.known > 0 {
+        report.keep_known(directory.baseline()?.unwrap_or_default());
+    }
     Ok((directory, report))
 }
 
@@ -86,7 +89,7 @@ pub fn read_suppressed(directory: &OutputDirectory) -> Result<Vec<Suppressed>, F
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    fs::read_to_string(path).map_err(|source| Failure::Results {
+    fs::read_to_string(path).map_err(|source| Failure::ResultsFile {
         path: path.to_owned(),
         source,
     })

@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use brownout_crash::{Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial};
+use brownout_crash::{
+    StoredBytesUse, Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial,
+};
 use brownout_lint::{RawFinding, RawSite};
-use brownout_report::{Evidence, Finding, Severity, either_known, primary_frame};
+use brownout_report::{Evidence, Finding, Severity, primary_frame};
 
 use crate::crash_test::ReadFindings;
 
 /// Names of details that trying a suspect adds to its finding.
-pub const PROOF_DETAILS: [&str; 4] = [
+pub const PROOF_DETAILS: [&str; 5] = [
     Evidence::IMAGES_TRIED,
     Evidence::CONFIRMED,
+    Evidence::OVERWRITTEN,
     Evidence::LAST_OUTPUT,
     Evidence::CRASH_STATE,
 ];
@@ -48,6 +51,16 @@ pub fn suspicion(raw: &RawFinding) -> Option<Suspicion> {
             .map(suspect_site)
             .map(Suspicion::OpenOrder),
     }
+}
+
+/// The stores that a finding names as mistakes, which are the first guesses of what makes recovery fail.
+pub fn suspected_stores(raw: &RawFinding) -> impl Iterator<Item = SuspectSite> {
+    let is_mistake = raw.rule.severity != Severity::Performance;
+    let sites = raw
+        .sites
+        .iter()
+        .filter(move |site| is_mistake && site.role == "store");
+    sites.map(suspect_site)
 }
 
 /// What crash images lose to try a finding.
@@ -158,14 +171,20 @@ fn note_joined(finding: &mut Finding, judged: &[&JudgedSuspect]) {
     }
 }
 
-/// Notes whether recovery reads what findings, and those joined with them, are about.
+/// Notes what recovery does with the bytes that findings, and those joined with them, are about. To be called when it is known
+/// which findings are confirmed.
 pub fn mark_read(read: &ReadFindings, findings: &mut [Finding]) {
     for finding in findings {
         let joined = finding.evidence.joined.iter().map(|other| &other.id);
         let ids = std::iter::once(&finding.id).chain(joined);
         let known = ids.filter_map(|id| read.get(id.as_str()).copied());
-        if let Some(is_read) = known.reduce(either_known) {
-            finding.read_by_recovery = is_read;
+        if let Some(used) = known.reduce(StoredBytesUse::of_both) {
+            finding.read_by_recovery = used.map(|used| used == StoredBytesUse::Read);
+            if used == Some(StoredBytesUse::Overwritten) && finding.confirmed == Some(false) {
+                let why = "recovery overwrites these bytes before it reads them";
+                let details = &mut finding.evidence.details;
+                details.insert(Evidence::OVERWRITTEN.to_owned(), why.to_owned());
+            }
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn unrecorded_changes(
         return Ok(Comparison::default());
     }
     if left.iter().map(FinalContent::bytes).sum::<u64>() > MOST_BYTES {
-        let gap = "the mapped files hold more than 2 GiB, so they were not searched for changes that are not in the trace";
+        let gap = "the mapped files hold more than 2 GiB, so they were not checked for changes that are not in the trace";
         return Ok(Comparison {
             gap: Some(gap.to_owned()),
             ..Comparison::default()

@@ -19,6 +19,16 @@ pub mod calls {
     }
 }
 
+/// Inputs that are not the same in each run.
+pub mod other_inputs {
+    use crate::arch::{Instruction, missing};
+
+    /// What an instruction uses that is not the same in each run.
+    pub fn input_of(_insn: &Instruction) -> Option<u32> {
+        missing()
+    }
+}
+
 /// Coverage.
 pub mod coverage {
     use crate::arch::missing;

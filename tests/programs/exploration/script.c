@@ -19,6 +19,7 @@
 #include "../check.h"
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/uio.h>
 
 enum { MOST_ACCESSES = 64, MOST_STEPS = 16, WIDEST = 16, TRANSCRIPT = 2048 };
 
@@ -187,6 +188,12 @@ static void note(struct progress *progress, const struct access *access, const u
   progress->ended |= progress->sum % early == 1;
 }
 
+static void read_in_parts(unsigned char *bytes, const struct access *access) {
+  unsigned first = access->width / 3;
+  struct iovec parts[2] = {{bytes, first}, {bytes + first, access->width - first}};
+  check(preadv(pool_file, parts, 2, access->offset) == (ssize_t)access->width);
+}
+
 static void recover_steps(struct progress *progress, int from, int to) {
   for (int at = from; at < to && !progress->ended; at++) {
     const struct access *access = &steps[at][progress->sum % 3];
@@ -195,6 +202,7 @@ static void recover_steps(struct progress *progress, int from, int to) {
     switch (access->kind) {
     case 'l': load(bytes, pool + access->offset, access->width); break;
     case 'p': check(pread(pool_file, bytes, access->width, access->offset) == (ssize_t)access->width); break;
+    case 'v': read_in_parts(bytes, access); break;
     case 'x':
       exchange_add(pool + access->offset, &value, access->width);
       memcpy(bytes, &value, access->width);

@@ -24,7 +24,7 @@ const WANTED_SPEED: f64 = 15.0;
 /// How much more memory the longest may take than the shortest.
 const WANTED_GROWTH: f64 = 1.1;
 /// How often the memory of a running process is looked at.
-const LOOK: Duration = Duration::from_millis(5);
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// What linting a recording cost.
 struct Linted {
@@ -78,7 +78,7 @@ pub fn run(brownout: &Path, rounds: usize) -> Result<()> {
 }
 
 /// The number of events in a trace.
-fn events(brownout: &Path, trace: &Path) -> Result<u64> {
+pub(super) fn events(brownout: &Path, trace: &Path) -> Result<u64> {
     let mut words = vec![brownout.as_os_str().to_owned()];
     words.extend(["stat", "--quiet", "--format", "json"].map(Into::into));
     words.push(trace.into());
@@ -113,7 +113,7 @@ fn lint(brownout: &Path, trace: &Path) -> Result<Linted> {
 }
 
 /// The most memory that a running process has had at once, in KiB.
-fn peak_memory(child: &Child) -> Option<u64> {
+pub(super) fn peak_memory(child: &Child) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
     let line = status
         .lines()

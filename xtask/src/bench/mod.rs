@@ -6,10 +6,12 @@
 
 mod crash;
 mod explore;
+mod first_bug;
 mod lint;
 mod lint_recordings;
 mod load;
 mod measure;
+mod represent;
 mod table;
 
 use std::ffi::OsString;
@@ -29,6 +31,7 @@ use crate::shell::{cargo, find_program, memory_dir, target_dir};
 use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
+const BENCHMARKS: &str = "`engine`, `lint`, `crash`, `explore` and `represent`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;
@@ -70,10 +73,9 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
         Some("explore") => return explore::run(args),
-        Some(other) => {
-            bail!("there is no benchmark {other:?}, only `engine`, `lint`, `crash` and `explore`")
-        }
-        None => bail!("give the benchmark to run: `engine`, `lint`, `crash` or `explore`"),
+        Some("represent") => return represent::run(args),
+        Some(other) => bail!("there is no benchmark {other:?}, only {BENCHMARKS}"),
+        None => bail!("give the benchmark to run: {BENCHMARKS}"),
     }
     let runs = args.number("--runs")?.unwrap_or(RUNS);
     let only = args.value("--only")?.unwrap_or_default();

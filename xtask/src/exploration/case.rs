@@ -1,20 +1,23 @@
 //! One case: a script whose target is recorded once, and whose recovery is explored by brownout and run natively on every crash
 //! image.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use super::explored::{Explored, Reads, Trial};
 use super::machine::Machine;
-use super::random::Random;
+use super::native::{
+    CertainBytes, Ended, NativeBehaviours, NativeRuns, behaviours, images_after, images_inside,
+};
 use super::recorded;
 use super::script::{POOL, Script, Variant, digest};
+use crate::random::Random;
 use crate::test_directory::output_of;
 
 /// Crash images of a case, at most: another script takes the place of one that has more.
@@ -55,9 +58,6 @@ impl Counts {
     }
 }
 
-/// What recovery does after it has read certain bytes: its status and what it prints.
-type NativeBehaviours = BTreeMap<Reads, (i64, String)>;
-
 /// Runs the case with this number of this seed, in an empty directory.
 pub fn run(programs: &Programs, seed: u64, number: u64, directory: &Path) -> Result<Counts> {
     let variant = Variant::ALL[(number % Variant::ALL.len() as u64) as usize];
@@ -91,39 +91,35 @@ impl Case<'_> {
         let dump = self.brownout(&["dump", "--format", "json"], &[self.path("trace")])?;
         let effects = recorded::effects(&dump, &pool)?;
         recorded::check(&effects, &self.script.target)?;
-        let mut machine = Machine::new(profile, tears, self.script.initial.clone());
-        // Crashes are tested once something was stored.
-        let mut images = BTreeSet::new();
-        for (thread, effect) in &effects {
-            machine.apply(*thread, effect);
-            let possible = match machine.has_stores() {
-                true => machine.images(MOST_IMAGES),
-                false => Some(BTreeSet::new()),
-            };
-            match possible {
-                Some(possible) if images.len() + possible.len() <= MOST_IMAGES => {
-                    images.extend(possible);
-                }
-                _ => return Ok(None),
-            }
-        }
+        let machine = Machine::new(profile, tears, self.script.initial.clone());
+        let Some(images) = images_after(machine, &effects, MOST_IMAGES) else {
+            return Ok(None);
+        };
         if !images.contains(&final_pool) {
             bail!("what the target leaves is none of the crash images");
         }
 
         // Recovery passes on what the target leaves.
-        let expected = self.recover(&[&final_pool])?.remove(0).1;
-        self.write_script(digest(&expected))?;
-        let images: Vec<&Vec<u8>> = images.iter().collect();
-        let native = self.recover(&images)?;
-        let certain = CertainBytes::of(&images);
-        let behaviours = behaviours(native, &certain)?;
+        let expected = self.recover([final_pool].into())?;
+        let expected = expected.into_values().next().map(|(_, printed)| printed);
+        self.write_script(digest(&expected.unwrap_or_default()))?;
+        let mut native = self.recover(images)?;
+        let depth = self.script.variant.depth();
+        for _ in 1..depth {
+            let Some(mut images) = images_inside(self.script, &native, MOST_IMAGES)? else {
+                return Ok(None);
+            };
+            images.retain(|image| !native.contains_key(image));
+            native.extend(self.recover(images)?);
+        }
+        let certain = CertainBytes::of(native.keys());
+        let behaviours = behaviours(native.values(), &certain)?;
         let explored = self.explore(behaviours.values().any(|(status, _)| *status != 0))?;
-        compare(&behaviours, &certain, &explored)?;
+        compare(&behaviours, &certain, &explored, depth)?;
         let failing = behaviours.values().filter(|(status, _)| *status != 0);
         Ok(Some(Counts {
             cases: 1,
-            images: images.len() as u64,
+            images: native.len() as u64,
             behaviours: behaviours.len() as u64,
             failing: failing.count() as u64,
             executions: explored.executions,
@@ -153,14 +149,11 @@ impl Case<'_> {
         Ok(fs::read(&pool)?)
     }
 
-    /// Runs recovery natively on each image: its status and what it prints.
-    fn recover(&self, images: &[&Vec<u8>]) -> Result<Vec<(i64, String)>> {
+    /// Runs recovery natively on each image.
+    fn recover(&self, images: BTreeSet<Vec<u8>>) -> Result<NativeRuns> {
         let (pool, file) = (self.path("native-pool"), self.path("images"));
         fs::write(&pool, vec![0; POOL])?;
-        let all: Vec<u8> = images
-            .iter()
-            .flat_map(|image| image.iter().copied())
-            .collect();
+        let all: Vec<u8> = images.iter().flatten().copied().collect();
         fs::write(&file, all)?;
         let words: [OsString; 5] = [
             self.programs.script.into(),
@@ -175,11 +168,11 @@ impl Case<'_> {
             [transcript, status] => Ok((status.parse()?, (*transcript).to_owned())),
             _ => bail!("recovery has printed nothing"),
         });
-        let ended: Vec<(i64, String)> = ended.collect::<Result<_>>()?;
+        let ended: Vec<Ended> = ended.collect::<Result<_>>()?;
         if ended.len() != images.len() {
             bail!("{} of {} recoveries have ended", ended.len(), images.len());
         }
-        Ok(ended)
+        Ok(images.into_iter().zip(ended).collect())
     }
 
     /// Explores recovery.
@@ -198,6 +191,7 @@ impl Case<'_> {
                 if self.script.tears { "words" } else { "whole" },
             ])
             .args(["--model", self.script.profile])
+            .args(["--depth", &self.script.variant.depth().to_string()])
             .args(["--recover", &recover])
             .arg("--out")
             .arg(&out);
@@ -229,59 +223,14 @@ impl Case<'_> {
     }
 }
 
-/// The bytes of the pool that are the same in all crash images: to read them is no choice.
-struct CertainBytes(Vec<Option<u8>>);
-
-impl CertainBytes {
-    fn of(images: &[&Vec<u8>]) -> CertainBytes {
-        let is_same = |at: usize| images.iter().all(|image| image[at] == images[0][at]);
-        let bytes = (0..POOL).map(|at| is_same(at).then(|| images[0][at]));
-        CertainBytes(bytes.collect())
-    }
-
-    /// The reads without those of bytes that are certain.
-    fn without(&self, reads: &Reads) -> Reads {
-        let mut reads = reads.clone();
-        reads.retain(|&(at, byte)| self.0.get(at as usize) != Some(&Some(byte)));
-        reads
-    }
-}
-
-/// What recovery does after it has read certain bytes, of those that differ between crashes.
-fn behaviours(native: Vec<(i64, String)>, certain: &CertainBytes) -> Result<NativeBehaviours> {
-    let mut found = NativeBehaviours::new();
-    for (status, transcript) in native {
-        let reads = certain.without(&first_reads(&transcript)?);
-        let other = found.insert(reads, (status, transcript.clone()));
-        if let Some(other) = other.filter(|other| *other != (status, transcript.clone())) {
-            bail!(
-                "after the same reads, recovery prints {transcript} and {}",
-                other.1
-            );
-        }
-    }
-    Ok(found)
-}
-
-/// The bytes that a recovery has read, each once, if it had not stored them before.
-fn first_reads(transcript: &str) -> Result<Reads> {
-    let mut known = BTreeSet::new();
-    let mut reads = Reads::new();
-    for access in transcript.split_terminator(';') {
-        let is_store = access.starts_with('s');
-        let (offset, bytes) = access[1..].split_once(':').context("an access has bytes")?;
-        let offset: u64 = offset.parse()?;
-        for (at, byte) in (offset..).zip(super::explored::from_hex(bytes)?) {
-            if known.insert(at) && !is_store {
-                reads.push((at, byte));
-            }
-        }
-    }
-    Ok(reads)
-}
-
-/// Fails unless the exploration has seen exactly these behaviours, and has run each once.
-fn compare(native: &NativeBehaviours, certain: &CertainBytes, explored: &Explored) -> Result<()> {
+/// Fails unless the exploration has seen exactly these behaviours, and has run each once. If recovery crashes, too, runs are
+/// repeated once more is known to differ, and those before have been asked for fewer bytes.
+fn compare(
+    native: &NativeBehaviours,
+    certain: &CertainBytes,
+    explored: &Explored,
+    depth: usize,
+) -> Result<()> {
     let mut seen: BTreeSet<Reads> = BTreeSet::new();
     for trial in &explored.trials {
         let Trial {
@@ -290,8 +239,15 @@ fn compare(native: &NativeBehaviours, certain: &CertainBytes, explored: &Explore
             output,
         } = trial;
         let reads = reads.as_ref().map(|reads| certain.without(reads));
+        let is_part = |(all, ended): &(&Reads, &Ended)| {
+            depth > 1
+                && ended.0 == *status
+                && reads.as_ref().is_some_and(|reads| is_part_of(reads, all))
+        };
         let known = match &reads {
-            Some(reads) => native.get(reads),
+            Some(reads) => native
+                .get(reads)
+                .or_else(|| native.iter().find(is_part).map(|(_, ended)| ended)),
             None => native
                 .values()
                 .find(|(_, transcript)| output.as_ref() == Some(transcript)),
@@ -299,7 +255,11 @@ fn compare(native: &NativeBehaviours, certain: &CertainBytes, explored: &Explore
         let Some((native_status, transcript)) = known else {
             bail!("brownout has seen what no crash leads to: {trial:?}");
         };
-        if status != native_status || output.as_ref().is_some_and(|output| output != transcript) {
+        let is_exact = reads
+            .as_ref()
+            .is_none_or(|reads| native.contains_key(reads));
+        let has_other_output = output.as_ref().is_some_and(|output| output != transcript);
+        if status != native_status || is_exact && has_other_output {
             bail!(
                 "natively recovery prints {transcript} and exits with {native_status}: {trial:?}"
             );
@@ -318,7 +278,7 @@ fn compare(native: &NativeBehaviours, certain: &CertainBytes, explored: &Explore
             native.len()
         );
     }
-    if explored.executions != native.len() as u64 {
+    if depth == 1 && explored.executions != native.len() as u64 {
         bail!(
             "{} executions for {} behaviours",
             explored.executions,
@@ -328,6 +288,12 @@ fn compare(native: &NativeBehaviours, certain: &CertainBytes, explored: &Explore
     Ok(())
 }
 
+/// Whether these are some of all reads, in the same order.
+fn is_part_of(reads: &Reads, all: &Reads) -> bool {
+    let mut all = all.iter();
+    reads.iter().all(|read| all.any(|other| other == read))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,17 +301,17 @@ mod tests {
     fn native() -> NativeBehaviours {
         let ended = [(0, "l0:00;"), (5, "l0:01;l8:02;"), (0, "l0:00;")];
         let ended = ended.map(|(status, transcript)| (status, transcript.to_owned()));
-        behaviours(ended.into(), &certain(16)).unwrap()
+        behaviours(ended.iter(), &certain()).unwrap()
     }
 
-    /// All bytes from some offset on are zero in all images, those before are not.
-    fn certain(from: usize) -> CertainBytes {
+    /// The first bytes differ.
+    fn certain() -> CertainBytes {
         let images = [0, 1].map(|value| {
             let mut image = vec![value; POOL];
-            image[from..].fill(0);
+            image[16..].fill(0);
             image
         });
-        CertainBytes::of(&images.each_ref())
+        CertainBytes::of(images.iter())
     }
 
     fn trial(reads: Option<&[(u64, u8)]>, status: i64, output: Option<&str>) -> Trial {
@@ -357,22 +323,17 @@ mod tests {
     }
 
     fn error(trials: Vec<Trial>, executions: u64) -> String {
+        error_at(1, trials, executions)
+    }
+
+    fn error_at(depth: usize, trials: Vec<Trial>, executions: u64) -> String {
         let explored = Explored {
             trials,
             executions,
             is_complete: true,
         };
-        compare(&native(), &certain(16), &explored)
+        compare(&native(), &certain(), &explored, depth)
             .map_or_else(|error| error.to_string(), |()| String::new())
-    }
-
-    #[test]
-    fn reads_are_those_before_own_stores_of_bytes_that_differ() {
-        let reads = first_reads("l6:010203;s2:0909;p0:00010203;x0:05;").unwrap();
-        assert_eq!(reads, [(6, 1), (7, 2), (8, 3), (0, 0), (1, 1)]);
-        let certain = certain(7);
-        assert_eq!(certain.without(&vec![(6, 0), (7, 0), (8, 0)]), [(6, 0)]);
-        assert_eq!(certain.without(&reads), reads, "these bytes cannot be read");
     }
 
     #[test]
@@ -393,10 +354,44 @@ mod tests {
         assert!(error(vec![passed(), wrong_output], 2).contains("natively recovery prints"));
     }
 
+    /// A store of what was there before makes no byte differ: whether brownout observes reads of it does not matter.
     #[test]
-    fn a_recovery_that_depends_on_more_than_its_reads_is_detected() {
-        let ended = [(0, "l0:00;l9:00;"), (3, "l0:00;l9:00;")];
+    fn reads_of_bytes_that_are_the_same_in_all_images_are_not_compared() {
+        let ended = [(0, "l0:00;p32:00;"), (5, "l0:01;p32:00;")];
         let ended = ended.map(|(status, transcript)| (status, transcript.to_owned()));
-        assert!(behaviours(ended.into(), &certain(9)).is_err());
+        let native = behaviours(ended.iter(), &certain()).unwrap();
+        let explored = |passing: &[(u64, u8)], failing: &[(u64, u8)]| Explored {
+            trials: vec![
+                trial(Some(passing), 0, None),
+                trial(Some(failing), 5, Some("l0:01;p32:00;")),
+            ],
+            executions: 2,
+            is_complete: true,
+        };
+        let (without, with) = (
+            explored(&[(0, 0)], &[(0, 1)]),
+            explored(&[(0, 0), (32, 0)], &[(0, 1), (32, 0)]),
+        );
+        for explored in [without, with] {
+            compare(&native, &certain(), &explored, 1).unwrap();
+        }
+        let impossible = explored(&[(0, 0), (32, 7)], &[(0, 1)]);
+        assert!(compare(&native, &certain(), &impossible, 1).is_err());
+    }
+
+    #[test]
+    fn runs_before_more_was_observed_have_read_a_part() {
+        let failing: &[(u64, u8)] = &[(0, 1), (8, 2)];
+        let all = || {
+            vec![
+                trial(Some(&[(0, 0)]), 0, None),
+                trial(Some(failing), 5, Some("l0:01;l8:02;")),
+            ]
+        };
+        let part = |status| vec![trial(Some(&[(8, 2)]), status, Some("l0:01;l8:02;"))];
+        assert_eq!(error_at(2, [part(5), all()].concat(), 3), "");
+        assert!(error_at(2, [part(4), all()].concat(), 3).contains("no crash leads to"));
+        assert!(error([part(5), all()].concat(), 2).contains("no crash leads to"));
+        assert!(error_at(2, part(5), 1).contains("were not explored"));
     }
 }

@@ -4,7 +4,8 @@
 //! and exits with a status that depends on it. The target is recorded once. Then `brownout crash --strategy exhaustive` explores
 //! the recovery, and the same recovery runs natively, as a process of its own, on every crash image at every time, as a
 //! [machine] enumerates them that shares no code with the persistency model. Both must have seen the same behaviours,
-//! and the exploration must have run each of them once.
+//! and the exploration must have run each of them once. Some recoveries crash, too: then images are also those that the
+//! machine enumerates for what a native recovery has done, and runs may be repeated.
 //!
 //! Can miss: what needs other instructions than the scripts have, more than one file, files that are renamed or change their
 //! size, and more crash images than can be tried one by one.
@@ -12,9 +13,10 @@
 mod case;
 mod explored;
 mod machine;
-mod random;
+mod native;
 mod recorded;
 mod script;
+mod transcript;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Bytes of the pool: two pages, with several sectors each.
 pub const POOL: usize = 8192;
@@ -21,15 +21,18 @@ pub enum Variant {
     ForkedChild,
     TwoThreads,
     OwnStores,
+    /// It stores and flushes, and crashes, too.
+    Interrupted,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 5] = [
+    pub const ALL: [Variant; 6] = [
         Variant::Loads,
         Variant::Pread,
         Variant::ForkedChild,
         Variant::TwoThreads,
         Variant::OwnStores,
+        Variant::Interrupted,
     ];
 
     pub fn name(self) -> &'static str {
@@ -39,6 +42,15 @@ impl Variant {
             Variant::ForkedChild => "forked child",
             Variant::TwoThreads => "two threads",
             Variant::OwnStores => "stores of its own",
+            Variant::Interrupted => "interrupted",
+        }
+    }
+
+    /// How many runs may crash, the target included.
+    pub fn depth(self) -> usize {
+        match self {
+            Variant::Interrupted => 2,
+            _ => 1,
         }
     }
 
@@ -81,7 +93,10 @@ impl Script {
     pub fn random(random: &mut Random, variant: Variant) -> Script {
         let profile = random.weighted(&[(3, "adr"), (1, "eadr"), (1, "msync")]);
         let target = target(random, profile);
-        let steps = 2 + random.below(4) as usize;
+        let steps = match variant {
+            Variant::Interrupted => 3 + random.below(5) as usize,
+            _ => 2 + random.below(4) as usize,
+        };
         let recovery = (0..steps).map(|number| {
             // A recovery that reads nothing is refused.
             [(); 3].map(|()| step(random, variant, number == 0, &target))
@@ -228,17 +243,30 @@ fn place(random: &mut Random, width: u64, is_aligned: bool) -> u64 {
 /// What recovery does in a step: most of the time it reads where the target has stored.
 fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, Access)]) -> Access {
     let kind = match variant {
-        Variant::Pread => 'p',
+        Variant::Pread => random.weighted(&[(2, 'p'), (1, 'v')]),
         Variant::OwnStores if !must_read => {
             random.weighted(&[(4, 'l'), (2, 's'), (1, 'x'), (1, 'p')])
         }
-        Variant::Loads | Variant::OwnStores => 'l',
+        Variant::Interrupted if !must_read => random.weighted(&[
+            (5, 'l'),
+            (4, 's'),
+            (1, 'n'),
+            (1, 'r'),
+            (1, 'x'),
+            (1, 'p'),
+            (2, 'w'),
+            (1, 'c'),
+            (2, 'f'),
+            (1, 'y'),
+        ]),
+        Variant::Loads | Variant::OwnStores | Variant::Interrupted => 'l',
         _ => random.weighted(&[(4, 'l'), (1, 'p')]),
     };
+    let is_aligned = matches!(kind, 'x' | 'n');
     // Widths that are good for all kinds.
-    let mut made = access(random, if kind == 'x' { 'x' } else { 's' });
+    let mut made = access(random, if "lpv".contains(kind) { 's' } else { kind });
     made.kind = kind;
-    if kind == 'p' {
+    if "pv".contains(kind) {
         let width = 1 + random.below(16) as usize;
         made.bytes.resize(width, 0);
     }
@@ -247,7 +275,7 @@ fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, A
         .filter(|(_, access)| "snrax".contains(access.kind))
         .map(|(_, access)| access.offset)
         .collect();
-    if kind != 'x' && !stored.is_empty() && !random.once_in(4) {
+    if !is_aligned && !stored.is_empty() && !random.once_in(4) {
         made.offset = random.one_of(&stored);
     }
     made

@@ -112,11 +112,22 @@ pub fn applies_to(path: &str) -> bool {
     is_source && path.ends_with(".rs") && !path.contains("/tests/") && !path.ends_with("/tests.rs")
 }
 
+/// The code before the test module at the end of a file. A test module in a file of its own has nothing to cut off.
+fn before_tests(code: &str) -> &str {
+    let starts = code.match_indices("#[cfg(test)]\nmod ");
+    let mut inline = starts.filter(|(start, attribute)| {
+        let name = &code[start + attribute.len()..];
+        let end = name.find(['{', ';']);
+        end.is_some_and(|end| name[end..].starts_with('{'))
+    });
+    inline.next().map_or(code, |(start, _)| &code[..start])
+}
+
 /// The types that a file of Rust code defines, those of its test module aside.
 pub fn definitions(path: &str, text: &str) -> Vec<Definition> {
     const KEYWORDS: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
     let code = code_of(text);
-    let code = code.split("#[cfg(test)]\nmod ").next().unwrap_or(&code);
+    let code = before_tests(&code);
     let mut found = Vec::new();
     for (line, code) in (1..).zip(code.lines()) {
         // Associated types are indented; they name a type that is defined elsewhere.
@@ -187,6 +198,14 @@ mod tests {
                 "#[cfg(test)]\nmod tests { struct Site; }\n"
             ),
             0
+        );
+        assert_eq!(
+            second(
+                "crates/brownout-lint/src/a.rs",
+                "#[cfg(test)]\nmod tests;\nstruct Site;\n"
+            ),
+            1,
+            "tests in a file of their own do not end the code"
         );
     }
 

@@ -10,6 +10,8 @@ const INSTRUMENTS: &str = "crates/brownout-runtime/src/instruments/";
 /// are words of the trace and of the model.
 const X86_NAMES: &[&str] = &[
     "iced_x86",
+    "x86",
+    "x86_64",
     "naked_asm",
     "global_asm",
     "asm",
@@ -93,6 +95,9 @@ const X86_NAMES: &[&str] = &[
     "__NR_vfork",
 ];
 
+/// How the names of the compiler's intrinsics for x86-64 begin.
+const INTRINSICS: [&str; 3] = ["_mm_", "_mm256_", "_mm512_"];
+
 /// The names of the instruments: their modules.
 pub fn instrument_names<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = files
@@ -121,7 +126,7 @@ pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
         }
         if is_neutral(path)
             && !is_test(path)
-            && let Some((name, _)) = identifiers(line).find(|(word, _)| X86_NAMES.contains(word))
+            && let Some((name, _)) = identifiers(line).find(|(word, _)| is_x86(word))
         {
             problems.push(format!(
                 "line {number}: `{name}` is x86-64's and belongs under `arch/`"
@@ -134,6 +139,10 @@ pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
         }
     }
     problems
+}
+
+fn is_x86(word: &str) -> bool {
+    X86_NAMES.contains(&word) || INTRINSICS.iter().any(|prefix| word.starts_with(prefix))
 }
 
 fn is_test(path: &str) -> bool {
@@ -167,7 +176,8 @@ fn names_libc(line: &str) -> bool {
     identifiers(line).any(|(word, after)| word == "libc" && after.starts_with("::"))
 }
 
-/// An instrument that the code names: the folder of all of them, a path through one, or a name with its own in it.
+/// An instrument that the code names: the folder of all of them, a path through one, its area in a context or its code, or a
+/// name with its own in it.
 fn named_instrument<'a>(line: &str, instruments: &'a [String]) -> Option<&'a str> {
     const PERSISTENT_MEMORY: &str = "pm";
     let all = identifiers(line).any(|(word, _)| word == "instruments");
@@ -182,9 +192,17 @@ fn named_instrument<'a>(line: &str, instruments: &'a [String]) -> Option<&'a str
     };
     instruments.iter().map(String::as_str).find(|name| {
         identifiers(line).any(|(word, after)| {
-            word == *name && after.starts_with("::") || *name == PERSISTENT_MEMORY && is_pm(word)
+            let is_path = after.starts_with("::");
+            word == *name && (is_path || is_field(line, word, after))
+                || *name == PERSISTENT_MEMORY && is_pm(word)
         })
     })
+}
+
+/// Whether a word of a line is a field: `.word`, and not a method.
+fn is_field(line: &str, word: &str, after: &str) -> bool {
+    let before = &line[..line.len() - after.len() - word.len()];
+    before.ends_with('.') && !after.starts_with('(')
 }
 
 #[cfg(test)]
@@ -203,6 +221,9 @@ mod tests {
             assert_eq!(problems(&path, "fn f() { pm::fault() }\n"), 1);
             assert_eq!(problems(&path, "let x = context.to_pm_begin;\n"), 1);
             assert_eq!(problems(&path, "Exit::PmDone => calls::visit(),\n"), 1);
+            assert_eq!(problems(&path, "context.areas.calls.open = 0;\n"), 1);
+            assert_eq!(problems(&path, "slot!(areas.calls.open)\n"), 1);
+            assert_eq!(problems(&path, "statistics.calls()\n"), 0);
             assert_eq!(
                 problems(&path, "// pm::fault, instruments\nfn calls() {}\n"),
                 0
@@ -222,6 +243,9 @@ mod tests {
             2
         );
         assert_eq!(problems("crates/brownout-engine/src/drain.rs", text), 2);
+        for line in ["core::arch::x86_64::f();\n", "_mm_sfence();\n"] {
+            assert_eq!(problems("crates/brownout-engine/src/drain.rs", line), 1);
+        }
         assert_eq!(
             problems("crates/brownout-runtime/src/arch/x86_64/encoder.rs", text),
             0

@@ -66,7 +66,12 @@ pub fn run(args: Args) -> Result<()> {
     problems.extend(dependencies::check()?);
     problems.iter().for_each(|problem| println!("{problem}"));
     if !problems.is_empty() {
-        bail!("tidy: {} problems in {} files", problems.len(), files.len());
+        let plural = if problems.len() == 1 { "" } else { "s" };
+        bail!(
+            "tidy: {} problem{plural} in {} files",
+            problems.len(),
+            files.len()
+        );
     }
     println!("tidy: {} files are tidy", files.len());
     Ok(())

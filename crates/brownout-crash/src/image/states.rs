@@ -140,6 +140,50 @@ impl ImageBuilder<'_> {
         (!choice.lines.is_empty()).then_some(choice)
     }
 
+    /// The state that has what is guaranteed and the stores that `keeps` accepts, of the given units or of all; other units have all their
+    /// stores. `keeps` is asked with the unit, the event of the store, and whether a crash keeps it independently of other
+    /// stores. `None` if no crash now leaves that state.
+    pub(crate) fn choice_with(
+        &self,
+        units: Option<&BTreeSet<(FileId, u64)>>,
+        keeps: impl Fn((FileId, u64), EventIndex, bool) -> bool,
+        definitions: &Definitions,
+    ) -> Option<Choice> {
+        let persistency = self.persistency.as_ref()?;
+        let of_unit = |&(file, start): &(FileId, u64)| {
+            persistency.crash_states_in(file, start..start + 1, Tearing::Whole)
+        };
+        let all: Vec<CrashStates<PartId>> = match units {
+            Some(units) => units.iter().map(of_unit).collect(),
+            None => vec![persistency.crash_states(Tearing::Whole)],
+        };
+        let holders = self.holders(definitions);
+        let mut chosen = Choice {
+            profile: persistency.profile().name.to_owned(),
+            tearing: Tearing::Whole,
+            others: OtherLines::Newest,
+            lines: Vec::new(),
+        };
+        for states in all {
+            let state: Option<Vec<UnitState>> = states
+                .units()
+                .iter()
+                .map(|unit| {
+                    let address = unit.address();
+                    let key = (FileId(address.space.0), address.offset);
+                    unit.state_with(|part| {
+                        let event = persistency.part(unit.parts()[part].tag).event;
+                        unit.is_guaranteed(part) || keeps(key, event, unit.is_optional(part))
+                    })
+                })
+                .collect();
+            let named = name(persistency, Tearing::Whole, &holders, &states, &state?);
+            chosen.lines.extend(named.lines);
+        }
+        chosen.lines.sort();
+        Some(chosen)
+    }
+
     /// Notes from now on what becomes guaranteed.
     pub(crate) fn note_guarantees(&mut self) {
         if let Some(persistency) = &mut self.persistency {
@@ -157,6 +201,17 @@ impl ImageBuilder<'_> {
     pub(crate) fn losable_stores(&self) -> usize {
         let persistency = self.persistency.as_ref();
         persistency.map_or(0, Persistency::losable_stores)
+    }
+
+    /// Whether a crash could lose more than `most` stores of some units now.
+    pub(crate) fn can_lose_more_than(
+        &self,
+        most: usize,
+        (file, range): (FileId, Range<u64>),
+    ) -> bool {
+        let persistency = self.persistency.as_ref();
+        let losable = persistency.map(|known| known.losable_stores_in(file, range, most + 1));
+        losable.is_some_and(|losable| losable > most)
     }
 
     /// The image of a choice. `event` is the next event, for messages.
@@ -421,12 +476,12 @@ fn name(
             continue;
         };
         // For each line with stores that may be lost, the numbers of those that are, and what is left of them.
-        let mut incomplete: BTreeMap<u64, (BTreeSet<u64>, Vec<TornStore>)> = BTreeMap::new();
+        let mut incomplete: BTreeMap<u64, (Vec<u64>, Vec<TornStore>)> = BTreeMap::new();
         let parts = unit.parts().iter().zip(present_bytes(unit, state));
         for (part, present) in parts.filter(|(part, present)| *present != part.bytes) {
             let (absent, torn) = incomplete.entry(part.line.offset).or_default();
             let store = persistency.part(part.tag).number;
-            absent.insert(store);
+            absent.push(store);
             if !present.is_empty() {
                 let words = words(present);
                 torn.push(TornStore { store, words });
@@ -435,7 +490,7 @@ fn name(
         let holder = FileId(unit.address().space.0);
         lines.extend(incomplete.into_iter().map(|(offset, (absent, torn))| {
             let total = persistency.stores_to(holder, offset);
-            LineChoice::without((file, offset), total, &absent, torn)
+            LineChoice::without((file, offset), total, absent, torn)
         }));
     }
     lines.sort();

@@ -18,6 +18,8 @@ pub(super) struct Unit {
     /// How far the workload was before these stores.
     pub(super) operation: Operation,
     pub(super) changes: Vec<Change>,
+    /// Whether lint names one of these stores.
+    pub(super) is_suspected: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -52,11 +54,11 @@ pub(super) struct Between {
 }
 
 impl Between {
-    /// Takes the next event; `operation` is how far the workload is.
+    /// Takes the next event; `operation` is how far the workload is. `is_suspected`: lint names the store.
     pub(super) fn take(
         &mut self,
         event: &Event<'_>,
-        operation: Operation,
+        (operation, is_suspected): (Operation, bool),
         definitions: &Definitions,
         files: &PersistentFiles,
         symbols: &mut dyn Symbols,
@@ -101,14 +103,14 @@ impl Between {
             return;
         }
         let stack = symbols.stack(event, definitions);
-        self.add(stack, operation, changes);
+        self.add(stack, (operation, is_suspected), changes);
     }
 
     /// Adds a store.
     pub(super) fn add(
         &mut self,
         stack: Option<StackId>,
-        operation: Operation,
+        (operation, is_suspected): (Operation, bool),
         changes: Vec<Change>,
     ) {
         if self.stores == MOST_STORES {
@@ -120,11 +122,13 @@ impl Between {
         match self.units.last_mut() {
             Some(unit) if unit.stack == stack && unit.operation == operation => {
                 unit.changes.extend(changes);
+                unit.is_suspected |= is_suspected;
             }
             _ => self.units.push(Unit {
                 stack,
                 operation,
                 changes,
+                is_suspected,
             }),
         }
     }

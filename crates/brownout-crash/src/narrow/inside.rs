@@ -145,7 +145,8 @@ fn between(
             offset: store.offset,
             bytes: store.bytes,
         };
-        between.add(Some(StackId(place)), operation, vec![change]);
+        // Lint has not seen recovery.
+        between.add(Some(StackId(place)), (operation, false), vec![change]);
     }
     between
 }

@@ -1,5 +1,7 @@
 //! Tries images between one that passes and one that does not.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use brownout_trace::replay::Content;
 
 use super::between::{Between, Unit};
@@ -11,6 +13,9 @@ use brownout_recovery::{RecoveryRunner, RunnerError};
 /// A larger set of stores explains nothing.
 const MOST_CULPRITS: usize = 6;
 
+/// How many of the stores that lint names are tried first: those nearest to the failing image.
+const MOST_GUESSED: usize = 8;
+
 /// Runs recovery on images to find out which stores matter.
 pub(super) struct Search<'a> {
     runner: &'a mut RecoveryRunner,
@@ -18,20 +23,24 @@ pub(super) struct Search<'a> {
     situation: CrashSituation,
     tests: u64,
     budget: usize,
+    /// Set when nobody waits for the result any more.
+    stopped: &'a AtomicBool,
 }
 
 impl<'a> Search<'a> {
-    /// Runs up to `budget` recoveries to minimise the set in each direction.
+    /// Runs up to `budget` recoveries to minimise the set in each direction, until `stopped` is set. Its result is of no use then.
     pub(super) fn new(
         runner: &'a mut RecoveryRunner,
         situation: CrashSituation,
         budget: usize,
+        stopped: &'a AtomicBool,
     ) -> Self {
         Self {
             runner,
             situation,
             tests: 0,
             budget,
+            stopped,
         }
     }
 
@@ -47,6 +56,16 @@ impl<'a> Search<'a> {
         before: &Between,
     ) -> Result<Vec<usize>, RunnerError> {
         let count = before.units.len();
+        let suspected = (0..count)
+            .rev()
+            .filter(|&unit| before.units[unit].is_suspected);
+        let guess = self.guess(suspected, |part| {
+            let kept = (0..count).filter(|unit| !part.contains(unit));
+            with_units(good, &before.units, kept)
+        })?;
+        if let Some(found) = guess {
+            return Ok(found);
+        }
         // Backwards from the failing image, to the last prefix of the run that passes.
         let back = nearest(count, |back| self.prefix_passes(good, before, count - back))?;
         let Some(passes) = back.map(|back| count - back) else {
@@ -69,15 +88,20 @@ impl<'a> Search<'a> {
         after: &Between,
     ) -> Result<Vec<usize>, RunnerError> {
         let count = after.units.len();
+        let with = |part: &[usize]| {
+            let mut part = part.to_vec();
+            part.sort_unstable();
+            with_units(bad, &after.units, part.into_iter())
+        };
+        let suspected = (0..count).filter(|&unit| after.units[unit].is_suspected);
+        if let Some(found) = self.guess(suspected, with)? {
+            return Ok(found);
+        }
         let Some(passes) = nearest(count, |on| self.prefix_passes(bad, after, on))? else {
             return Ok(Vec::new());
         };
         let window: Vec<usize> = (0..passes).collect();
-        let found = self.smallest(&window, |part| {
-            let mut part = part.to_vec();
-            part.sort_unstable();
-            with_units(bad, &after.units, part.into_iter())
-        })?;
+        let found = self.smallest(&window, with)?;
         Ok(found.unwrap_or_else(|| vec![passes - 1]))
     }
 
@@ -95,9 +119,38 @@ impl<'a> Search<'a> {
             operation,
             ..self.situation.clone()
         };
+        self.passes(|| with_units(base, &between.units, 0..count), &situation)
+    }
+
+    /// Whether recovery passes on an image.
+    fn passes(
+        &mut self,
+        image: impl FnOnce() -> CrashImage,
+        situation: &CrashSituation,
+    ) -> Result<bool, RunnerError> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
         self.tests += 1;
-        let image = with_units(base, &between.units, 0..count);
-        self.runner.passes(&image.files, &situation.task())
+        self.runner.passes(&image().files, &situation.task())
+    }
+
+    /// The smallest set of some units that lint suspects, the likeliest first, for which recovery passes on its image, if there is one.
+    fn guess(
+        &mut self,
+        suspected: impl Iterator<Item = usize>,
+        image: impl Fn(&[usize]) -> CrashImage,
+    ) -> Result<Option<Vec<usize>>, RunnerError> {
+        let suspected: Vec<usize> = suspected.take(MOST_GUESSED).collect();
+        let situation = self.situation.clone();
+        match &suspected[..] {
+            [] => Ok(None),
+            [_] => {
+                let passes = self.passes(|| image(&suspected), &situation)?;
+                Ok(passes.then_some(suspected))
+            }
+            _ => self.smallest(&suspected, image),
+        }
     }
 
     /// The smallest subset of `window` for which recovery passes on its image, if it is small enough to explain something.
@@ -106,17 +159,14 @@ impl<'a> Search<'a> {
         window: &[usize],
         image: impl Fn(&[usize]) -> CrashImage,
     ) -> Result<Option<Vec<usize>>, RunnerError> {
-        let task = self.situation.task();
-        let mut passes = |part: &[usize]| {
-            self.tests += 1;
-            self.runner.passes(&image(part).files, &task)
-        };
+        let (situation, budget) = (self.situation.clone(), self.budget);
+        let mut passes = |part: &[usize]| self.passes(|| image(part), &situation);
         // The whole window gives an image that passed, but perhaps with another operation.
         if window.len() < 2 || !passes(window)? {
             return Ok(None);
         }
         let members = |part: &[usize]| part.iter().map(|&at| window[at]).collect::<Vec<_>>();
-        let found = minimize(window.len(), self.budget, |part| passes(&members(part)))?;
+        let found = minimize(window.len(), budget, |part| passes(&members(part)))?;
         let mut part = members(&found.part);
         part.sort_unstable();
         Ok((part.len() <= MOST_CULPRITS).then_some(part))

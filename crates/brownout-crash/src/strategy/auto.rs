@@ -3,7 +3,8 @@
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
 //! 2. The first images of each of the [suspects](crate::suspect) of lint: its stores are lost, or persist in another order.
-//! 3. What differs most, and then all others, as [`further`](super::further) says.
+//! 3. In turns, the [representatives](super::representative) of the updates of objects in all orders in which they can persist; and what differs
+//!    most, and then all others, as [`further`](super::further) says.
 //!
 //! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
 //! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What
@@ -12,14 +13,16 @@
 //! is tried before the time is over, the test ends. Which crash points there are does not depend on time, so an interrupted
 //! test can be resumed, and its parts can be merged; only how many are tried in one [wave](super::wave) does.
 //!
-//! Can miss: bugs that only show if stores to several lines are lost that lint does not suspect. Every image that it tries can be
+//! Can miss: bugs that only show if stores to several objects are lost that lint does not suspect. Every image that it tries can be
 //! left by a crash.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::further::{Further, proposed};
 use super::prefix::in_order;
+use super::representative::{Representatives, control as control_of_update};
 use super::store_states::Surroundings;
 use super::wave::WaveSize;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput};
@@ -27,16 +30,19 @@ use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{PointKind, StackId};
+use crate::progress::ProgressObserver;
 use crate::suspect::{SuspectImages, propose};
+use crate::symbols::Symbols;
 use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
     name: "auto",
-    version: 3,
+    version: 4,
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
     tries_suspects: true,
     tries_all: false,
+    tests_behaviours: false,
     start: |input| Ok(Box::new(Auto::new(input)?)),
 };
 
@@ -59,6 +65,12 @@ struct Auto {
     /// stores, and images that keep the stores of suspects.
     comparisons: Vec<ProposedCrash>,
     surroundings: Surroundings,
+    /// `None` if the user says how many occurrences to try.
+    representatives: Option<Representatives>,
+    /// What crashes are counted as that are not only images of suspects.
+    counted: HashMap<CrashPoint, TrialPurpose>,
+    /// Whether the next wave is one of representatives.
+    is_their_turn: bool,
     /// What is tried as long as there is time, in reverse order.
     further: Vec<ProposedCrash>,
     /// What recovery most likely fails at again.
@@ -92,6 +104,7 @@ impl Auto {
         )?;
         extent.orders = suspicion.orders.count;
         let others = std::mem::take(&mut suspicion.others);
+        let representatives = (!all_required).then(|| Representatives::beside_others(&input));
         let mut further = match all_required {
             true => Further::only(others),
             false => Further::find(input, others, suspicion.orders, &mut extent)?,
@@ -142,6 +155,9 @@ impl Auto {
             controls,
             comparisons: Vec::new(),
             surroundings: further.surroundings,
+            representatives,
+            counted,
+            is_their_turn: true,
             wave: WaveSize::new(pass),
             further: further.crashes,
             deferred: Vec::new(),
@@ -164,7 +180,37 @@ impl Auto {
         if !self.comparisons.is_empty() {
             return std::mem::take(&mut self.comparisons);
         }
-        self.more(wave)
+        let is_their_turn = self.is_their_turn;
+        self.is_their_turn = !is_their_turn;
+        let next = self.more_in_turn(is_their_turn, wave);
+        match next.is_empty() {
+            true => self.more_in_turn(!is_their_turn, wave),
+            false => next,
+        }
+    }
+
+    fn more_in_turn(&mut self, is_their_turn: bool, wave: usize) -> Vec<ProposedCrash> {
+        match is_their_turn {
+            true => self.more_representatives(wave),
+            false => self.more(wave),
+        }
+    }
+
+    /// The next crashes that try representatives.
+    fn more_representatives(&mut self, wave: usize) -> Vec<ProposedCrash> {
+        let representatives = self.representatives.as_mut();
+        let mut next = representatives.map_or(Vec::new(), |known| known.next(wave));
+        for crash in &mut next {
+            let purpose = self.counted.get(&crash.point);
+            crash.purpose = purpose.copied().unwrap_or(crash.purpose);
+        }
+        for crash in &next {
+            if !crash.point.is_in_program_order() {
+                let control = self.controls.entry(crash.point.event);
+                control.or_insert_with(|| control_of_update(crash));
+            }
+        }
+        next
     }
 
     /// The next crash points that nothing requires.
@@ -251,10 +297,29 @@ impl Auto {
 }
 
 impl Strategy for Auto {
+    fn prepare(
+        &mut self,
+        symbols: &mut dyn Symbols,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<ControlFlow<()>, CrashError> {
+        let others_come_first =
+            !(self.required.is_empty() && self.suspected.is_empty() && self.comparisons.is_empty());
+        match &mut self.representatives {
+            Some(representatives) if !others_come_first => {
+                representatives.prepare(symbols, observer)
+            }
+            _ => Ok(ControlFlow::Continue(())),
+        }
+    }
+
     fn propose(&mut self) -> Vec<ProposedCrash> {
         let wave = self.wave.next();
         let next = self.next(wave);
         self.wave.proposed(next.len());
+        if let Some(representatives) = &mut self.representatives {
+            let points = next.iter().map(|crash| crash.point.clone());
+            points.for_each(|point| representatives.leave_out(point));
+        }
         let in_program_order = next.iter().filter(|crash| crash.point.choice.is_none());
         for crash in in_program_order {
             self.proposed.insert(crash.point.event, true);
@@ -263,6 +328,9 @@ impl Strategy for Auto {
     }
 
     fn learn(&mut self, trial: &Trial) {
+        if let Some(representatives) = &mut self.representatives {
+            representatives.learn(trial);
+        }
         let passed = trial.verdict.passed();
         if trial.point.choice.is_some() {
             if !passed {
@@ -284,11 +352,18 @@ impl Strategy for Auto {
     }
 
     fn planned(&self) -> u64 {
-        self.planned
+        let representatives = self.representatives.as_ref();
+        self.planned + representatives.map_or(0, Representatives::planned)
     }
 
     fn extent(&self) -> Extent {
-        self.extent
+        let representatives = self.representatives.as_ref();
+        let behaviours = representatives.map(Representatives::behaviours);
+        Extent {
+            behaviours: behaviours.flatten().unwrap_or(0),
+            behaviours_unknown: behaviours == Some(None),
+            ..self.extent
+        }
     }
 
     fn required(&self) -> Option<u64> {

@@ -66,10 +66,10 @@ pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     time_limit: None,
     tries_suspects: false,
     tries_all: true,
+    tests_behaviours: false,
     start: |input| Ok(Box::new(Exhaustive::new(input)?)),
 };
 
-const NOT_A_FUNCTION: &str = "recovery does not always do the same after it has read the same bytes: it depends on time, chance, addresses or threads";
 const UNREADABLE: &str = "what recovery did could not be read; please report this";
 const IMPOSSIBLE: &str =
     "recovery has read bytes that the persistency model does not expect; please report this";
@@ -114,6 +114,10 @@ struct Exhaustive {
     run_anew: BTreeMap<String, u64>,
     /// Recoveries after crashes at times that are sampled.
     sampled_states: HashSet<CrashPoint>,
+    /// Whether a run did something else than an earlier one that has read the same bytes.
+    is_contradicted: bool,
+    /// What runs have used that is not the same in each run.
+    other_inputs: BTreeSet<String>,
     /// Why a behaviour may be missing.
     gaps: BTreeSet<String>,
 }
@@ -164,6 +168,8 @@ impl Exhaustive {
             copies: 0,
             run_anew: BTreeMap::new(),
             sampled_states: HashSet::new(),
+            is_contradicted: false,
+            other_inputs: BTreeSet::new(),
             gaps: BTreeSet::new(),
         })
     }
@@ -273,7 +279,7 @@ impl Exhaustive {
                     let torn = incomplete.torn.into_iter();
                     let torn = torn.map(|(store, words)| TornStore { store, words });
                     let torn = torn.collect();
-                    Some(LineChoice::without(place, incomplete.stores, &absent, torn))
+                    Some(LineChoice::without(place, incomplete.stores, absent, torn))
                 })
                 .collect();
             lines.sort();
@@ -357,7 +363,7 @@ impl Strategy for Exhaustive {
         self.proposed.insert(trial.point.clone());
         let passes = trial.verdict.passed();
         if self.confirmations.remove(&trial.point) && passes {
-            self.gaps.insert(NOT_A_FUNCTION.to_owned());
+            self.is_contradicted = true;
         }
         let nodes = self.running.remove(&trial.point).unwrap_or_default();
         let wanted = &explorer.situations().differing;
@@ -420,29 +426,29 @@ impl Strategy for Exhaustive {
 
     fn job(&self, proposal: &ProposedCrash) -> TrialJob {
         if self.confirmations.contains(&proposal.point) {
-            return super::native_job();
+            return TrialJob::Native;
         }
         let observed = Arc::clone(&proposal.observed);
         if self.depth > 1 {
-            return Box::new(move |runner, image, task| {
+            return TrialJob::Other(Box::new(move |runner, image, task| {
                 Ok(TrialResults {
                     proposed: runner.attempt_with_actions(&image.files, task, &observed)?,
                     others: Vec::new(),
                 })
-            });
+            }));
         }
         let Some(&time) = self.times.get(&proposal.point.event) else {
-            return super::native_job();
+            return TrialJob::Native;
         };
         let start = self.stores.times[time as usize].start.clone();
         let explorer = Arc::clone(&self.explorer);
-        Box::new(move |runner, image, task| {
+        TrialJob::Other(Box::new(move |runner, image, task| {
             let mut guide = Guide::new(explorer, &start);
             let attempt = runner.attempt_branch(&image.files, task, &observed, &mut guide)?;
             Ok(TrialResults {
                 proposed: attempt,
                 others: Vec::new(),
             })
-        })
+        }))
     }
 }

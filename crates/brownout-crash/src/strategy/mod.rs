@@ -16,6 +16,7 @@ pub(crate) use occurrences::in_turns;
 pub(crate) use store_states::{own_code_first, points_at_stores};
 pub(crate) use thinning::Thinning;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,11 +32,14 @@ use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::image::CrashImage;
 use crate::operation::Operation;
 use crate::possible_reads::PossibleReads;
+use crate::progress::ProgressObserver;
 use crate::recorded_run::{RecordedRun, Survey};
 use crate::recovery_run::RecoveryRun;
 use crate::suspect::{Suspect, SuspectImages};
 use crate::symbols::Symbols;
+use crate::tested_behaviours::{TestedBehaviour, TestedBehaviours};
 use crate::trial::Trial;
+use crate::update_behaviour::TriedUpdate;
 
 macro_rules! registry {
     ($($module:ident::$info:ident,)*) => {
@@ -49,6 +53,7 @@ macro_rules! registry {
 registry! {
     auto::AUTO,
     prefix::PREFIX,
+    representative::REPRESENTATIVE,
     exhaustive::EXHAUSTIVE,
 }
 
@@ -67,6 +72,9 @@ pub struct StrategyInfo {
     pub tries_suspects: bool,
     /// Whether it tries every crash that can differ, so that none can be left out or tried elsewhere.
     pub tries_all: bool,
+    /// Whether it tests update behaviours and nothing else: those that were tested earlier can be left out, how often a failure point occurs does
+    /// not matter, and there is nothing to try where stores persist in the order of the program.
+    pub tests_behaviours: bool,
     pub start: fn(StrategyInput<'_>) -> Result<Box<dyn Strategy>, CrashError>,
 }
 
@@ -102,6 +110,11 @@ impl std::fmt::Display for StrategyId {
     }
 }
 
+/// The strategy that decides how update behaviours are tested, whichever strategy does it.
+pub(crate) fn behaviour_strategy() -> StrategyId {
+    representative::REPRESENTATIVE.id()
+}
+
 /// What a strategy starts from.
 pub struct StrategyInput<'a> {
     pub run: &'a RecordedRun,
@@ -119,6 +132,8 @@ pub struct StrategyInput<'a> {
     pub profile: Profile,
     /// Whether a crash can keep part of a store. Only explorations use it.
     pub tearing: Tearing,
+    /// Update behaviours that earlier runs have tested under the same circumstances; `None` if none are to be remembered.
+    pub memory: Option<&'a TestedBehaviours>,
 }
 
 /// A crash point to try, and what is known about its failure point.
@@ -138,10 +153,21 @@ pub struct ProposedCrash {
     pub recoveries: Vec<RecoveryRun>,
     /// Whether one of them would have failed otherwise: then a failure is none of this crash.
     pub fails_anyway: bool,
-    /// The bytes of each PM file whose first reads are observed; none if recovery runs natively.
+    /// The bytes of each persistent file whose first reads are observed; none if recovery runs natively.
     pub observed: Arc<[ByteRanges]>,
     /// Whether it is tried again although it was tried before, to observe more.
     pub is_repeated: bool,
+    /// The update behaviour that it tries.
+    pub behaviour: Option<Arc<TriedBehaviour>>,
+}
+
+/// The update behaviour that a crash tries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriedBehaviour {
+    /// Its number in the run.
+    pub number: u64,
+    /// Its updates.
+    pub updates: Vec<TriedUpdate>,
 }
 
 impl From<FailurePoint> for ProposedCrash {
@@ -159,12 +185,23 @@ impl From<FailurePoint> for ProposedCrash {
             fails_anyway: false,
             observed: Arc::default(),
             is_repeated: false,
+            behaviour: None,
         }
     }
 }
 
 /// Chooses crash points.
 pub trait Strategy {
+    /// Is called before [`propose`](Self::propose), for what has to read the run again and may fail. A strategy that the observer keeps from
+    /// preparing all that it has to propose answers [`Break`](ControlFlow::Break).
+    fn prepare(
+        &mut self,
+        _: &mut dyn Symbols,
+        _: &mut dyn ProgressObserver,
+    ) -> Result<ControlFlow<()>, CrashError> {
+        Ok(ControlFlow::Continue(()))
+    }
+
     /// The next crash points to try, in any order; none if there is nothing to try now.
     ///
     /// It is called again without waiting for the verdicts, so that recoveries do not pause. After an empty answer it is
@@ -205,6 +242,11 @@ pub trait Strategy {
         None
     }
 
+    /// The update behaviours that these trials have decided, if behaviours are to be remembered.
+    fn tested_behaviours(&self, _: &[Trial]) -> Vec<TestedBehaviour> {
+        Vec::new()
+    }
+
     /// The suspects that it tries.
     fn suspects(&self) -> &[SuspectImages] {
         &[]
@@ -214,24 +256,43 @@ pub trait Strategy {
     ///
     /// A strategy that runs recovery under the engine calls [`RecoveryRunner::run_under_engine`].
     fn job(&self, _: &ProposedCrash) -> TrialJob {
-        native_job()
+        TrialJob::Native
     }
 }
 
-/// Runs recovery on an image, in the thread of a runner.
-pub type TrialJob = Box<
+/// How a crash point is tried, in the thread of a runner.
+pub enum TrialJob {
+    /// Recovery runs natively on the image. If it takes much longer than usual, the campaign may put it off.
+    Native,
+    /// What the strategy does with the image.
+    Other(OtherJob),
+}
+
+/// What a strategy does with an image.
+pub type OtherJob = Box<
     dyn FnOnce(&mut RecoveryRunner, &CrashImage, &RecoveryTask) -> Result<TrialResults, RunnerError>
         + Send,
 >;
 
-/// Runs recovery natively.
-fn native_job() -> TrialJob {
-    Box::new(|runner, image, task| {
-        Ok(TrialResults {
-            proposed: runner.attempt(&image.files, task)?,
+impl TrialJob {
+    /// Tries an image. Returns `None` if `is_brief` and recovery takes much longer than usual.
+    pub(crate) fn run(
+        self,
+        is_brief: bool,
+        runner: &mut RecoveryRunner,
+        image: &CrashImage,
+        task: &RecoveryTask,
+    ) -> Result<Option<TrialResults>, RunnerError> {
+        let proposed = match self {
+            Self::Other(job) => return job(runner, image, task).map(Some),
+            Self::Native if is_brief => runner.attempt_briefly(&image.files, task)?,
+            Self::Native => Some(runner.attempt(&image.files, task)?),
+        };
+        Ok(proposed.map(|proposed| TrialResults {
+            proposed,
             others: Vec::new(),
-        })
-    })
+        }))
+    }
 }
 
 /// The results of trying a crash point.

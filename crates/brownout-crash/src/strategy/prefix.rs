@@ -22,6 +22,7 @@ pub static PREFIX: StrategyInfo = StrategyInfo {
     time_limit: None,
     tries_suspects: false,
     tries_all: false,
+    tests_behaviours: false,
     start: |input| Ok(Box::new(Prefix::new(input))),
 };
 

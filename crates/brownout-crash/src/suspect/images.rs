@@ -26,6 +26,10 @@ const FIRST_IMAGES: usize = 2;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
 
+/// Stores that an open order loses. A unit that is stored to more often without a guarantee is not meant to be persistent, and naming all that
+/// a crash at each of thousands of instants loses of it takes longer than trying crashes.
+const MOST_LOST: usize = 1 << 11;
+
 /// Suspects, and the crash points that try them.
 #[derive(Default)]
 pub(crate) struct Proposed {
@@ -86,9 +90,13 @@ pub(crate) fn propose(
         .chain(&found.syncs)
         .chain(orders.into_iter().flatten())
         .collect();
-    let mut images = build(&losses, run, survey, profile)?;
-    let orders = images.split_off(suspects.len() + found.syncs.len());
-    proposed.orders = OrderImages::new(orders, found.orders.left_out);
+    let first_order = suspects.len() + found.syncs.len();
+    let Images {
+        mut images,
+        left_out,
+    } = build(&losses, first_order, run, survey, profile)?;
+    let orders = images.split_off(first_order);
+    proposed.orders = OrderImages::new(orders, found.orders.left_out + left_out);
     for images in &mut images {
         images.truncate(MOST_IMAGES);
     }
@@ -244,13 +252,23 @@ fn find(
     Ok((found, cut))
 }
 
-/// For each list of losses the crashes with them, as far as the model allows them, without duplicates.
+/// What [`build`] makes of lists of losses.
+struct Images {
+    /// For each list the crashes with them.
+    images: Vec<Vec<Image>>,
+    /// How many open orders lose too many stores.
+    left_out: u64,
+}
+
+/// Finds the crashes with these losses, as far as the model allows them, without duplicates. The lists from `first_order` on are open
+/// orders.
 fn build(
     losses: &[&Vec<Loss>],
+    first_order: usize,
     run: &RecordedRun,
     survey: &Survey,
     profile: Profile,
-) -> Result<Vec<Vec<Image>>, CrashError> {
+) -> Result<Images, CrashError> {
     let mut wanted: Vec<(usize, usize, Loss)> = Vec::new();
     for (suspect, losses) in losses.iter().enumerate() {
         let losses = losses.iter().enumerate();
@@ -260,10 +278,15 @@ fn build(
     let mut wanted = wanted.into_iter().peekable();
     let mut found: Vec<(usize, usize, Image)> = Vec::new();
     let mut builder = ImageBuilder::new(&survey.files, &run.selection).with_states(profile);
+    let mut left_out = 0;
     run.walk(|event, definitions| {
         while let Some((suspect, number, loss)) =
             wanted.next_if(|(_, _, loss)| loss.point.occurrence.event <= event.index)
         {
+            if suspect >= first_order && builder.can_lose_more_than(MOST_LOST, loss.units.clone()) {
+                left_out += 1;
+                continue;
+            }
             let crash = |choice| {
                 let mut crash = ProposedCrash::from(loss.point);
                 crash.point.choice = Some(choice);
@@ -298,5 +321,5 @@ fn build(
             images[list].push(image);
         }
     }
-    Ok(images)
+    Ok(Images { images, left_out })
 }

@@ -13,7 +13,7 @@
 //! very often is considered ever [more rarely](Thinning). All are counted.
 //!
 //! Can miss: orders in which several units are lost, or a part of what was stored to one; units that were not among the last
-//! [`RECENT`] that were stored to.
+//! [`RECENT`] that were stored to; units with very many stores that are not guaranteed.
 
 use std::collections::VecDeque;
 

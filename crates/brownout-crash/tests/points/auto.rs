@@ -154,6 +154,7 @@ fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> 
         suspects: &suspects,
         profile: Profile::ADR,
         tearing: Tearing::Whole,
+        memory: None,
     })
     .unwrap();
     let images = strategy.suspects()[0].images.iter();
@@ -217,6 +218,7 @@ fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)
         suspects: &[],
         profile: Profile::ADR,
         tearing: Tearing::Whole,
+        memory: None,
     })
     .unwrap();
     let mut orders = Vec::new();
@@ -252,6 +254,28 @@ fn a_line_is_lost_at_failure_points_and_between_the_stores_after_it() {
 }
 
 #[test]
+fn a_line_with_very_many_stores_to_lose_is_counted_and_not_lost() {
+    let orders_after = |stores: u64| {
+        let mut made = Made::new();
+        for number in 0..stores {
+            made.at(1, store(BASE, &number.to_le_bytes()));
+        }
+        made.at(2, store(BASE + 64, &[2]));
+        made.at(3, store(BASE + 128, &[3]));
+        made.at(4, flush(BASE + 128));
+        made.exit();
+        open_orders(&made.finish(), None)
+    };
+    let loses_first = |(_, lost): &(u64, Vec<Lost>)| lost.iter().any(|(offset, _)| *offset == 0);
+    let (orders, count) = orders_after(2048);
+    assert!(orders.iter().any(loses_first));
+    assert_eq!(count, orders.len() as u64);
+    let (fewer, same_count) = orders_after(2049);
+    assert!(!fewer.is_empty() && !fewer.iter().any(loses_first));
+    assert_eq!(same_count, count);
+}
+
+#[test]
 fn orders_that_are_too_many_to_try_are_counted() {
     let mut made = Made::new();
     made.at(1, store(BASE, &[1]));
@@ -276,6 +300,7 @@ fn orders_that_are_too_many_to_try_are_counted() {
         suspects: &[],
         profile: Profile::ADR,
         tearing: Tearing::Whole,
+        memory: None,
     })
     .unwrap();
     let mut tried = 0;
@@ -342,6 +367,7 @@ proptest! {
             suspects: &suspects,
             profile: Profile::ADR,
             tearing: Tearing::Whole,
+            memory: None,
         }).unwrap();
         let extent = strategy.extent();
         prop_assert_eq!(extent.failure_points, once.points.leaves().len() as u64);
@@ -369,6 +395,7 @@ proptest! {
                     seconds: 0.0,
                     failure: None,
                     observation: None,
+                    behaviour: None,
                 });
                 proposed.push(proposal);
             }

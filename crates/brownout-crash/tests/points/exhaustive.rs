@@ -201,6 +201,7 @@ fn explored(
         suspects: &[],
         profile,
         tearing,
+        memory: None,
     })
     .unwrap();
     let mut transcripts = BTreeMap::new();
@@ -227,6 +228,7 @@ fn explored(
                 gaps: Vec::new(),
                 is_copy: false,
                 run_anew: None,
+                other_inputs: Vec::new(),
                 actions: None,
             };
             strategy.learn(&tried(proposed, verdict, Some(observation)));
@@ -248,6 +250,7 @@ pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Obse
         seconds: 0.0,
         failure: None,
         observation,
+        behaviour: proposed.behaviour.map(|tried| tried.number),
     }
 }
 
@@ -268,6 +271,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
         suspects: &[],
         profile: Profile::ADR,
         tearing: Tearing::Whole,
+        memory: None,
     })
     .unwrap();
     let mut runs = 0;
@@ -283,6 +287,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
                 gaps: vec!["it ran out of time".to_owned()],
                 is_copy: false,
                 run_anew: None,
+                other_inputs: Vec::new(),
                 actions: None,
             };
             strategy.learn(&tried(proposed, Verdict::Hung, Some(unknown)));

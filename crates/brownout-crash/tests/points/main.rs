@@ -3,6 +3,8 @@
 mod auto;
 mod exhaustive;
 mod interrupted;
+mod recall;
+mod representative;
 mod states;
 mod traces;
 

@@ -1,7 +1,7 @@
 //! Small traces of a program with one or two pools.
 
 use std::path::Path;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use brownout_crash::{CallingContexts, Progress, ProgressObserver, StackId, Symbols};
 use brownout_recovery::RawFrame;
@@ -223,6 +223,10 @@ impl Symbols for Numbers {
         brownout_crash::line_of(frames)
     }
 
+    fn code(&mut self, stack: StackId) -> String {
+        stack.0.to_string()
+    }
+
     fn recovery_frames(&mut self, _: &[RawFrame]) -> Vec<Frame> {
         Vec::new()
     }
@@ -244,5 +248,9 @@ impl ProgressObserver for Silent {
 
     fn interrupted(&self) -> bool {
         false
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        None
     }
 }

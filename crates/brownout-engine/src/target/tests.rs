@@ -13,6 +13,7 @@ fn options(command: &[&str]) -> TargetOptions {
         coverage: false,
         watch: Vec::new(),
         on_full: OnFull::Continue,
+        repetition: None,
     }
 }
 

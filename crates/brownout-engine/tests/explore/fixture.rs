@@ -1,5 +1,6 @@
 //! Recoveries: a few statements in C that find the mapped pool in `pool` and its descriptor in `fd`.
 
+use brownout_engine::Repetition;
 use brownout_engine::explore::{
     BranchEnd, ExploreOptions, ExploredTarget, OpenFile, Question, Step,
 };
@@ -18,12 +19,18 @@ const HEAD: &str = "
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 int main(int argc, char **argv) {
   int fd = open(argv[1], O_RDWR);
@@ -61,6 +68,7 @@ impl Recovery {
                 open: open.iter().map(|&(start, end)| start..end).collect(),
             }],
             cpu_limit,
+            repetition: Repetition::default(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Small recoveries in C, explored to the end: every branch with its output and its status.
 
 mod fixture;
+mod other_reads;
+mod repetition;
 
 use brownout_engine::explore::{SharedEffect, Step};
 use brownout_trace::ProcessEnd;
@@ -157,10 +159,10 @@ fn what_copies_of_a_process_would_share_has_to_be_run_anew() {
         "open(\"/dev/shm/brownout-explore-test\", O_WRONLY | O_CREAT, 0600);",
         "int ends[2]; pipe(ends);",
         "char byte; read(0, &byte, 1);",
-        "char bytes[8]; pread(fd, bytes, 8, 0);",
+        "pread(fd, (char *)pool, 8, 0);",
         "alarm(1);",
         "mmap(0, 4096, PROT_READ, MAP_SHARED, fd, 131072);",
-        "mmap(0, 4096, PROT_READ, MAP_PRIVATE, fd, 0);",
+        "mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);",
         "mmap(0, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);",
         "mprotect(pool, 4096, PROT_READ);",
         "ftruncate(fd, 100);",

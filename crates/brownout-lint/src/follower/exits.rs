@@ -1,7 +1,7 @@
 //! Threads and processes end, and files are unmapped: what was flushed and not fenced by then is reported.
 //!
 //! The C library executes locked instructions when a thread or the process ends. They would be fences, but nobody
-//! can rely on them, so judgement is passed when `exit` begins.
+//! can rely on them, so flushes are judged when `exit` begins.
 //!
 //! Can miss: a thread that returns from its first function is recognised by stacks that belong entirely to the C library;
 //! without them, its locked instructions count as fences.

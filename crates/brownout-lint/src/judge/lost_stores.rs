@@ -92,6 +92,7 @@ impl<'a, A> LostStores<'a, A> {
                     tag: overwriting.older_value,
                     count: overwriting.count,
                     reason,
+                    is_of_lock: false,
                     by_page: false,
                     not_waited_for: false,
                 });

@@ -156,7 +156,11 @@ impl Oracle for Declared {
         match &self.demand {
             Demand::OnlyInside { stores, functions } => {
                 let outside = stores.holds(step) && !any_inside(functions, step.stack);
-                outside.then(|| Violation::new(format!("{summary}: stored outside")))
+                outside.then(|| {
+                    let message =
+                        format!("{summary}: stored outside the functions of `only-inside`");
+                    Violation::new(message)
+                })
             }
             Demand::PersistedBefore { first, then } => {
                 let early = then.holds(step).then(|| first.unpersisted(memory))??;
@@ -173,7 +177,12 @@ impl Oracle for Declared {
                     return None;
                 }
                 let late = stores.holds(step) && self.marked.contains(&range.file);
-                late.then(|| Violation::new(format!("{summary}: stored after the mark was set")))
+                late.then(|| {
+                    let message = format!(
+                        "{summary}: stored while the bytes of `never-after` have the given value"
+                    );
+                    Violation::new(message)
+                })
             }
         }
     }

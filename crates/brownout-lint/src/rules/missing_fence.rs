@@ -77,7 +77,7 @@ With libpmem, call `pmem_drain` after `pmem_flush` and after `pmem_memcpy_nodrai
             sites,
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],
-            ..Occurrence::default()
+            unfenced_since: vec![lost.tag.unfenced_since(lost.thread, lost.time)],
         });
     }
 }

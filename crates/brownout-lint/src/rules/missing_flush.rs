@@ -11,7 +11,7 @@
 //! `delayed-persist`); a store to bytes that were logged with a flag that tells the library not to flush them.
 //! Never reports: stores of a transaction that was aborted or killed; a store in flight when its
 //! process was killed or the recording ended, that is, one without a later fence of its thread; stores that
-//! `tx-unlogged-store` reports.
+//! `tx-unlogged-store` reports; stores that take or release a lock, which `transient-data` reports.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
@@ -39,6 +39,7 @@ Reports stores to persistent memory whose bytes are never written back from the 
 `clflushopt` or `clflush` of their cache line follows, nor `msync` or `fsync`, until the memory is unmapped or
 the program ends. The same line is flushed at some other time in the run, so it does hold data
 that is meant to be persistent. A store of the bytes that are durable already is not reported: nothing can be lost.
+Neither is a lock, which is transient by nature (see `transient-data`).
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 
@@ -70,7 +71,7 @@ cache line of its own.
     };
 
     fn lost(&mut self, lost: &LostStore, found: &mut Tally) {
-        if lost.reason != LossReason::NotFlushed {
+        if lost.reason != LossReason::NotFlushed || lost.is_of_lock {
             return;
         }
         self.together.add(lost, found);

@@ -1,4 +1,4 @@
-//! `transient-data`: stored to persistent memory, in a line that the whole run never flushes.
+//! `transient-data`: stored to persistent memory, in a line that the whole run never flushes; or a lock that is not flushed.
 //!
 //! Mumak §4.2. Only the author knows whether the flush is missing or the data is in the wrong kind of memory; that
 //! the line is never flushed suggests the latter. Judged at the same times as
@@ -27,7 +27,9 @@ impl Rule for TransientData {
 ## What it does
 
 Reports stores to persistent memory whose cache line is never flushed or written back in the whole run, unless they store the
-bytes that are durable already.
+bytes that are durable already. Also reports locks that are not flushed, whether their cache line is at some other time
+or not: words that a thread changes by a locked instruction, and then sets back by a plain store. A crash while a lock
+is held can leave it held, with and without a flush, so recovery has to reset it in any case.
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 
@@ -51,19 +53,28 @@ every start, suppress the finding with that reason.
     };
 
     fn lost(&mut self, lost: &LostStore, found: &mut Tally) {
-        if lost.reason != LossReason::NeverFlushed {
+        let is_transient = match lost.reason {
+            LossReason::NeverFlushed => true,
+            LossReason::NotFlushed => lost.is_of_lock,
+            LossReason::FlushNotFenced { .. } | LossReason::NotFenced => false,
+        };
+        if !is_transient {
             return;
         }
         self.together.add(lost, found);
         lost.report(found, || {
-            format!(
-                "{} {} stored here in a {} that is never {}{}",
-                bytes_text(lost.bytes),
-                be(lost.bytes),
-                lost.words().unit,
-                lost.words().persisted,
-                lost.remark()
-            )
+            let (bytes, words) = (bytes_text(lost.bytes), lost.words());
+            let (be, remark) = (be(lost.bytes), lost.remark());
+            match lost.is_of_lock {
+                true => format!(
+                    "a lock of {bytes} is stored here and never {}; recovery has to reset it{remark}",
+                    words.persisted
+                ),
+                false => format!(
+                    "{bytes} {be} stored here in a {} that is never {}{remark}",
+                    words.unit, words.persisted
+                ),
+            }
         });
     }
 }

@@ -6,6 +6,7 @@ mod files;
 mod flushes;
 mod hostile;
 mod libraries;
+mod locks;
 mod oracles;
 mod ordering;
 mod pointers;

@@ -197,6 +197,11 @@ impl TargetRun {
         self.any_store(addr, &[1; 8], StoreFlavor::Temporal, true)
     }
 
+    /// A locked instruction that stores a value to the pool.
+    pub fn locked_value(&mut self, addr: u64, bytes: &[u8]) -> &mut Self {
+        self.any_store(addr, bytes, StoreFlavor::Temporal, true)
+    }
+
     fn any_store(
         &mut self,
         addr: u64,

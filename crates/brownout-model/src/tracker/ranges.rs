@@ -94,12 +94,29 @@ impl<W: PersistObserver> Tracker<W> {
         range: Range<u64>,
         tearing: Tearing,
     ) -> CrashStates<W::Store> {
+        let (units, pages) = self.live_units(space, range);
+        self.states_of(pages, tearing, |line| units.contains(&line.offset))
+    }
+
+    /// How many stores a crash now can lose of the units that contain bytes of `range`, by their parts in lines. Counts up to `most`.
+    pub fn live_stores_in(&self, space: SpaceId, range: Range<u64>, most: usize) -> usize {
+        let (units, pages) = self.live_units(space, range);
+        let live = self.live_lines(pages, |line| units.contains(&line.offset));
+        live.flat_map(|(_, stores)| stores).take(most).count()
+    }
+
+    /// The bytes of the units that contain bytes of `range`, and their pages with stores that a crash can lose.
+    fn live_units(
+        &self,
+        space: SpaceId,
+        range: Range<u64>,
+    ) -> (Range<u64>, Vec<(PmAddress, LineSlot)>) {
         let unit = self.profile.unit;
         let end = range.end.checked_next_multiple_of(unit).unwrap_or(u64::MAX);
         let units = range.start - range.start % unit..end;
         let pages = self.pages.live_pages_in(space, units.clone()).into_iter();
         let pages = pages.map(|(offset, first)| (PmAddress { space, offset }, first));
-        self.states_of(pages, tearing, |line| units.contains(&line.offset))
+        (units, pages.collect())
     }
 
     fn states_of(
@@ -108,17 +125,26 @@ impl<W: PersistObserver> Tracker<W> {
         tearing: Tearing,
         wanted: impl Fn(PmAddress) -> bool,
     ) -> CrashStates<W::Store> {
+        let live = self.live_lines(pages, wanted);
+        CrashStates::new(&self.profile, tearing, live)
+    }
+
+    /// The lines with stores that a crash can lose, with these stores.
+    fn live_lines(
+        &self,
+        pages: impl IntoIterator<Item = (PmAddress, LineSlot)>,
+        wanted: impl Fn(PmAddress) -> bool,
+    ) -> impl Iterator<Item = (PmAddress, impl Iterator<Item = &LiveStore<W::Store>>)> {
         let lines = pages.into_iter().flat_map(|(address, first)| {
             (0..PAGE / LINE).map(move |number| {
                 let offset = address.offset + number * LINE;
                 (PmAddress { offset, ..address }, first.in_page(number))
             })
         });
-        let live = lines
-            .filter(|&(address, _)| wanted(address))
+        lines
+            .filter(move |&(address, _)| wanted(address))
             .filter(|&(_, line)| self.has_live(line))
-            .map(|(address, line)| (address, self.live(line)));
-        CrashStates::new(&self.profile, tearing, live)
+            .map(|(address, line)| (address, self.live(line)))
     }
 }
 

@@ -12,6 +12,7 @@ mod machine;
 mod narrowing;
 mod non_temporal;
 mod ordering_table;
+mod persist_order;
 mod program;
 mod published;
 mod random;

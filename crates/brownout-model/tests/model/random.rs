@@ -8,7 +8,7 @@ use crate::following::{Follower, crashes};
 use crate::machine::{self, is_store};
 use crate::program::{Op, Step};
 
-const THREADS: usize = 3;
+pub const THREADS: usize = 3;
 
 /// Three lines: two neighbours in one sector, one elsewhere.
 const LINES: [u64; 3] = [0, LINE, 8192];
@@ -37,11 +37,11 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn program(max: usize) -> impl Strategy<Value = Vec<Step>> {
+pub fn program(max: usize) -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec((0..THREADS, op()), 1..=max)
 }
 
-fn profile() -> impl Strategy<Value = Profile> {
+pub fn profile() -> impl Strategy<Value = Profile> {
     (0..Profile::ALL.len()).prop_map(|at| Profile::ALL[at])
 }
 

@@ -25,7 +25,7 @@ pub(crate) enum BranchCommand {
 /// What the host has to know before it starts recovery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct OpenBytes {
-    /// For each PM file, the bytes that are chosen when recovery reads them.
+    /// For each persistent file, the bytes that are chosen when recovery reads them.
     pub files: Vec<ByteRanges>,
     /// The processor time after which a process counts as hung.
     pub cpu_limit: Duration,
@@ -46,7 +46,7 @@ pub(crate) enum BranchStep {
 /// What a process is about to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Question {
-    /// Number of the PM file.
+    /// Number of the persistent file.
     pub file: usize,
     pub offset: u64,
     pub len: usize,
@@ -60,4 +60,6 @@ pub(crate) struct BranchOutcome {
     pub end: End,
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
+    /// What recoveries that share its start have used that is not the same in each run.
+    pub other_inputs: Vec<String>,
 }

@@ -37,7 +37,7 @@ pub trait ReadGuide {
 /// What all images of a branching recovery have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommonStart {
-    /// The length of each PM file that exists.
+    /// The length of each persistent file that exists.
     pub lengths: Vec<Option<u64>>,
     pub environment: Vec<(String, String)>,
 }

@@ -11,12 +11,12 @@ use brownout_trace::{
 
 use super::RecoveryActions;
 
-/// Writes the events that change the PM files, or make changes durable, to a trace in memory.
+/// Writes the events that change the persistent files, or make changes durable, to a trace in memory.
 pub(super) struct ActionRecorder {
     trace: TraceWriter<Vec<u8>>,
-    /// The PM files, by their numbers in the trace.
+    /// The persistent files, by their numbers in the trace.
     files: Vec<(FileId, usize)>,
-    /// Threads that have stored to or flushed a PM file since their last fence.
+    /// Threads that have stored to or flushed a persistent file since their last fence.
     unfenced: HashSet<(ProcessId, ThreadId)>,
     events_before_reads: Vec<u64>,
 }
@@ -24,7 +24,7 @@ pub(super) struct ActionRecorder {
 /// Whether an event concerns persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// It concerns a PM file, or its effect does not depend on a file.
+    /// It concerns a persistent file, or its effect does not depend on a file.
     Persistent,
     Elsewhere,
 }
@@ -47,7 +47,7 @@ impl ActionRecorder {
         })
     }
 
-    /// Defines a file; `number` is that of a PM file.
+    /// Defines a file; `number` is that of a persistent file.
     pub(super) fn file(
         &mut self,
         identity: FileIdentity,
@@ -96,7 +96,7 @@ impl ActionRecorder {
         {
             self.unfenced.insert(thread);
         }
-        // No event tells the content of a file: it is known before.
+        // No event has the content of a file, which is already known.
         let kind = match event.kind {
             EventKind::Map(mapping) => EventKind::Map(Mapping {
                 snapshot: false,

@@ -1,6 +1,6 @@
 //! What a recovery did to persistent memory, so that a crash inside of it can be rebuilt (Jaaru §3, its stack of executions).
 //!
-//! The events are a trace in memory. It has what changes the PM files or makes changes durable, and what explains that: mappings,
+//! The events are a trace in memory. It has what changes the persistent files or makes changes durable, and what explains that: mappings,
 //! threads, modules, calling contexts. Loads are not in it, and neither are fences that cannot order anything.
 //!
 //! Can miss: changes of a file that is not mapped when it is changed. The [runner](crate::RecoveryRunner) compares the files with
@@ -14,23 +14,23 @@ use serde::{Deserialize, Serialize};
 
 use super::ByteRanges;
 
-/// What a recovery did to the PM files, in order, and when it read them.
+/// What a recovery did to the persistent files, in order, and when it read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryActions {
-    /// The size of each PM file that existed when recovery started.
+    /// The size of each persistent file that existed when recovery started.
     pub sizes: Vec<Option<u64>>,
     /// For each [first read](crate::FirstRead), how many events of the trace came before it.
     pub events_before_reads: Vec<u64>,
-    /// For each PM file, bytes that were read and that recovery had not written itself before, other than those whose first reads
+    /// For each persistent file, bytes that were read and that recovery had not written itself before, other than those whose first reads
     /// were wanted. Never too few.
     pub other_reads: Vec<ByteRanges>,
-    /// The PM files by their numbers in the trace.
+    /// The persistent files by their numbers in the trace.
     pub(super) files: Vec<(u32, usize)>,
     pub(super) trace: Vec<u8>,
 }
 
 impl RecoveryActions {
-    /// Of a recovery whose events are in `trace`. `files` are the numbers of the PM files that it mapped, by those that they have in
+    /// Of a recovery whose events are in `trace`. `files` are the numbers of the persistent files that it mapped, by those that they have in
     /// the trace.
     pub fn new(
         sizes: Vec<Option<u64>>,
@@ -55,14 +55,14 @@ impl RecoveryActions {
         TraceReader::new(Cursor::new(&self.trace[..]))
     }
 
-    /// The PM files that were mapped, by their numbers in the trace.
+    /// The persistent files that were mapped, by their numbers in the trace.
     pub fn mapped_files(&self) -> impl Iterator<Item = (FileId, usize)> {
         self.files
             .iter()
             .map(|&(file, number)| (FileId(file), number))
     }
 
-    /// The content that each mapped PM file has before the first event, if the PM files are as in `image`, by its number in the
+    /// The content that each mapped persistent file has before the first event, if the persistent files are as in `image`, by its number in the
     /// trace.
     pub fn contents<'i>(
         &self,
@@ -72,7 +72,7 @@ impl RecoveryActions {
             .filter_map(|(file, number)| Some((file, image.get(number)?.as_ref()?)))
     }
 
-    /// The PM files after all events, if they were as in `image` before.
+    /// The persistent files after all events, if they were as in `image` before.
     pub(crate) fn files_after(
         &self,
         image: &[Option<Content>],

@@ -9,7 +9,7 @@ use super::ByteRanges;
 /// Bytes that a recovery read at once, for the first time, and had not written itself before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FirstRead {
-    /// Number of the PM file.
+    /// Number of the persistent file.
     pub file: usize,
     pub offset: u64,
     pub len: u64,
@@ -18,7 +18,7 @@ pub struct FirstRead {
 /// Collects first reads of some bytes.
 #[derive(Debug)]
 pub(crate) struct FirstReads {
-    /// The bytes that are wanted of each PM file.
+    /// The bytes that are wanted of each persistent file.
     wanted: Vec<ByteRanges>,
     /// Those of them that were read or written.
     known: Vec<ByteRanges>,
@@ -51,7 +51,7 @@ impl FirstReads {
         self.take_unknown(file, range);
     }
 
-    /// The bytes that are wanted of each PM file.
+    /// The bytes that are wanted of each persistent file.
     pub(crate) fn wanted(&self) -> &[ByteRanges] {
         &self.wanted
     }
@@ -90,7 +90,7 @@ mod tests {
         reads.write(1, 4..8);
         reads.read(1, 0..32);
         reads.read(1, 60..80);
-        reads.read(2, 0..8); // no PM file
+        reads.read(2, 0..8); // no persistent file
         let found: Vec<_> = reads
             .finish()
             .iter()

@@ -1,4 +1,4 @@
-//! What a recovery opens and reads of the PM files.
+//! What a recovery opens and reads of the persistent files.
 //!
 //! Recovery is a function of what it reads: a state that differs only in bytes that recovery never reads is no other
 //! state to it. The [`observer`] learns it from one run under the engine.
@@ -16,7 +16,8 @@ mod observation;
 pub(crate) mod observer;
 mod outliving;
 
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -27,19 +28,19 @@ pub use load_stacks::RecoveryLoad;
 pub(crate) use load_stacks::{LoadWriter, read_loads};
 pub use observation::{Observation, ReadBytes};
 
-/// What a recovery has opened and read of the PM files.
+/// What a recovery has opened and read of the persistent files.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryReads {
-    /// The PM files that existed when recovery started.
+    /// The persistent files that existed when recovery started.
     pub files: Vec<FileReads>,
     /// Why recovery may have read more, in sentences. If there is none, it has read nothing else.
     pub gaps: Vec<String>,
-    /// Whether processes that use PM files outlive the first process of recovery.
+    /// Whether processes that use persistent files outlive the first process of recovery.
     #[serde(default)]
     pub left_processes: bool,
 }
 
-/// What a recovery has opened and read of a PM file.
+/// What a recovery has opened and read of a persistent file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileReads {
     #[serde(with = "crate::path_text")]
@@ -48,12 +49,16 @@ pub struct FileReads {
     pub opened: bool,
     /// The bytes that were read and that recovery had not written itself before.
     pub ranges: ByteRanges,
+    /// The bytes that recovery wrote before it had read them, as far as they are known: what a crash leaves there has no effect
+    /// on this run.
+    #[serde(default)]
+    pub overwritten: ByteRanges,
 }
 
 /// What an engine host is asked about the reads of a recovery.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ReadsQuestion {
-    /// The bytes of each PM file whose first reads are wanted in order.
+    /// The bytes of each persistent file whose first reads are wanted in order.
     pub in_order: Vec<ByteRanges>,
     /// Whether to write each of these first reads at once, with its stack, behind the question. Otherwise a [`ReadsMessage`]
     /// takes the place of the question when recovery has ended.
@@ -68,6 +73,8 @@ pub(crate) struct ReadsMessage {
     pub reads: RecoveryReads,
     pub first_reads: Vec<FirstRead>,
     pub actions: Option<RecoveryActions>,
+    /// What recovery has used that is not the same in each run.
+    pub other_inputs: Vec<String>,
 }
 
 impl RecoveryReads {
@@ -80,6 +87,9 @@ impl RecoveryReads {
                     for range in file.ranges.ranges() {
                         known.ranges.insert(range);
                     }
+                    for range in file.overwritten.ranges() {
+                        known.overwritten.insert_if_room(range);
+                    }
                 }
                 None => self.files.push(file),
             }
@@ -90,6 +100,16 @@ impl RecoveryReads {
                 self.gaps.push(gap);
             }
         }
+    }
+
+    /// Whether recovery overwrites all of these bytes of a file, and never reads one of them before.
+    pub fn is_overwritten(&self, path: &Path, range: Range<u64>) -> bool {
+        let mut files = self.files.iter().filter(|file| file.path == path);
+        self.gaps.is_empty()
+            && files.any(|file| {
+                file.overwritten.missing(range.clone()).is_empty()
+                    && !file.ranges.overlaps(range.clone())
+            })
     }
 
     /// Whether recovery has certainly not read a byte of any file.
@@ -154,5 +174,28 @@ mod tests {
             file("c", false, &[]),
         ];
         assert_eq!(reads.files, expected);
+    }
+
+    #[test]
+    fn what_one_run_reads_is_not_overwritten_by_the_recovery() {
+        let mut first = file("a", true, &[0..8]);
+        first.overwritten.insert(16..32);
+        let mut reads = RecoveryReads {
+            files: vec![first],
+            ..RecoveryReads::default()
+        };
+        let path = Path::new("a");
+        assert!(reads.is_overwritten(path, 16..24));
+        assert!(!reads.is_overwritten(path, 24..40), "only a part is");
+        assert!(!reads.is_overwritten(path, 0..8), "it is read");
+        assert!(!reads.is_overwritten(Path::new("b"), 16..24));
+        reads.unite(RecoveryReads {
+            files: vec![file("a", true, &[20..21])],
+            ..RecoveryReads::default()
+        });
+        assert!(!reads.is_overwritten(path, 16..24), "another run reads it");
+        assert!(reads.is_overwritten(path, 24..32));
+        reads.gaps.push("a client".to_owned());
+        assert!(!reads.is_overwritten(path, 24..32), "there is a gap");
     }
 }

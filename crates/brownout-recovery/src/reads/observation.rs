@@ -21,6 +21,9 @@ pub struct Observation {
     /// Why it could not be one, though that was asked for. Completes the sentence "recovery is run anew because …".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_anew: Option<String>,
+    /// What it has used that is not the same in each run, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_inputs: Vec<String>,
     /// What it did, if that was wanted and is known.
     #[serde(
         default,
@@ -38,6 +41,7 @@ impl Observation {
             gaps: vec!["recovery ran out of time when it was observed".to_owned()],
             is_copy: false,
             run_anew: None,
+            other_inputs: Vec::new(),
             actions: None,
         }
     }
@@ -51,7 +55,7 @@ pub struct ReadBytes {
 }
 
 impl ReadBytes {
-    /// What these reads saw of an image, which has a content for each PM file.
+    /// What these reads saw of an image, which has a content for each persistent file.
     pub fn of(reads: &[FirstRead], image: &[Option<Content>]) -> Self {
         let with_bytes = reads.iter().map(|&read| {
             let mut bytes = vec![0; read.len as usize];

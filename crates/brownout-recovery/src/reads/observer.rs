@@ -20,7 +20,7 @@ use super::{ByteRanges, FileReads, ReadsMessage, ReadsQuestion, RecoveryReads};
 /// Follows a recovery and notes what it reads.
 pub(crate) struct ReadObserver {
     live: LiveEvents<fn(&Event<'_>, &Definitions)>,
-    /// The index in `files` of each PM file.
+    /// The index in `files` of each persistent file.
     by_identity: HashMap<FileIdentity, usize>,
     files: Vec<ObservedFile>,
     outliving: OutlivingProcesses,
@@ -31,14 +31,14 @@ pub(crate) struct ReadObserver {
     /// The first reads since the last event.
     new_reads: Vec<FirstRead>,
     actions: Option<ActionRecorder>,
-    /// Where each PM file is, if it exists.
-    pm_files: Vec<PathBuf>,
+    /// Where each persistent file is, if it exists.
+    persistent_files: Vec<PathBuf>,
 }
 
-const REPLACED: &str = "recovery creates, removes, renames or replaces persistent files, so that crashes inside of it are not all explored";
+const REPLACED: &str = "recovery creates, removes, renames or replaces persistent files, so not all crashes inside recovery are explored";
 
 struct ObservedFile {
-    /// Among all PM files, those that do not exist included.
+    /// Among all persistent files, those that do not exist included.
     number: usize,
     /// When recovery started.
     size: u64,
@@ -48,8 +48,11 @@ struct ObservedFile {
 }
 
 impl ReadObserver {
-    /// For the PM files at the first path of each pair, as far as they exist; the second is their original path.
-    pub(crate) fn new(pm_files: &[[PathBuf; 2]], question: ReadsQuestion) -> io::Result<Self> {
+    /// For the persistent files at the first path of each pair, as far as they exist; the second is their original path.
+    pub(crate) fn new(
+        persistent_files: &[[PathBuf; 2]],
+        question: ReadsQuestion,
+    ) -> io::Result<Self> {
         let actions = question.actions.then(ActionRecorder::new).transpose();
         let mut observer = Self {
             live: LiveEvents::discard(),
@@ -61,9 +64,12 @@ impl ReadObserver {
             loads: None,
             new_reads: Vec::new(),
             actions: actions.map_err(io::Error::other)?,
-            pm_files: pm_files.iter().map(|[here, _]| here.clone()).collect(),
+            persistent_files: persistent_files
+                .iter()
+                .map(|[here, _]| here.clone())
+                .collect(),
         };
-        for (number, [here, original]) in pm_files.iter().enumerate() {
+        for (number, [here, original]) in persistent_files.iter().enumerate() {
             let Some((identity, size)) = file_at(here)? else {
                 continue;
             };
@@ -99,8 +105,8 @@ impl ReadObserver {
     pub(crate) fn finish(self) -> io::Result<ReadsMessage> {
         let is_replaced = self.actions.is_some() && self.are_files_replaced()?;
         let actions = self.actions.map(|recorder| {
-            let mut sizes = vec![None; self.pm_files.len()];
-            let mut other_reads = vec![ByteRanges::exact(); self.pm_files.len()];
+            let mut sizes = vec![None; self.persistent_files.len()];
+            let mut other_reads = vec![ByteRanges::exact(); self.persistent_files.len()];
             for file in &self.files {
                 sizes[file.number] = Some(file.size);
                 let wanted = self.first_reads.wanted().get(file.number);
@@ -132,12 +138,13 @@ impl ReadObserver {
             reads,
             first_reads: self.first_reads.finish(),
             actions: actions.transpose().map_err(io::Error::other)?,
+            other_inputs: Vec::new(),
         })
     }
 
-    /// Whether other files are where the PM files were.
+    /// Whether other files are where the persistent files were.
     fn are_files_replaced(&self) -> io::Result<bool> {
-        for (number, path) in self.pm_files.iter().enumerate() {
+        for (number, path) in self.persistent_files.iter().enumerate() {
             let known = self.files.iter().position(|file| file.number == number);
             let now = file_at(path)?.map(|(identity, _)| self.by_identity.get(&identity));
             if now != known.as_ref().map(Some) {
@@ -147,7 +154,7 @@ impl ReadObserver {
         Ok(false)
     }
 
-    /// The number of a PM file that a process uses, among those that exist; `None` if it is another file.
+    /// The number of a persistent file that a process uses, among those that exist; `None` if it is another file.
     fn used_by(&mut self, process: ProcessId, identity: FileIdentity) -> Option<usize> {
         let &index = self.by_identity.get(&identity)?;
         self.outliving.uses(process);
@@ -176,6 +183,9 @@ impl ReadObserver {
         if let Some(index) = self.used_by(process, identity) {
             let file = &mut self.files[index];
             let range = offset..offset.saturating_add(len);
+            for part in file.reads.ranges.missing(range.clone()) {
+                file.reads.overwritten.insert_if_room(part);
+            }
             file.written.insert_if_room(range.clone());
             self.first_reads.write(file.number, range);
         }
@@ -214,7 +224,7 @@ impl ReadObserver {
         file.map(|file| file.identity)
     }
 
-    /// Whether a byte of a range of memory is in a PM file.
+    /// Whether a byte of a range of memory is in a persistent file.
     fn reaches(&self, process: ProcessId, Address(start): Address, len: u64) -> Reach {
         let definitions = self.live.definitions();
         let space = definitions

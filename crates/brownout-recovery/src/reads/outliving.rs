@@ -1,4 +1,4 @@
-//! Whether processes of a recovery that use PM files outlive its first process. They are killed, and no verdict depends on them: if
+//! Whether processes of a recovery that use persistent files outlive its first process. They are killed, and no verdict depends on them: if
 //! they do the work of recovery, nothing is tested.
 //!
 //! The order of events says it exactly, however short a process lives. Can miss: one that is as fast as the first process in this
@@ -14,7 +14,7 @@ pub(super) struct OutlivingProcesses {
     pids: HashMap<ProcessId, u32>,
     first: Option<u32>,
     first_has_ended: bool,
-    /// Those that have used a PM file and did not end before the first process.
+    /// Those that have used a persistent file and did not end before the first process.
     users: HashSet<u32>,
     used_afterwards: bool,
 }
@@ -41,7 +41,7 @@ impl OutlivingProcesses {
         }
     }
 
-    /// A process uses a PM file.
+    /// A process uses a persistent file.
     pub(super) fn uses(&mut self, process: ProcessId) {
         self.used_afterwards |= self.first_has_ended;
         if let Some(&pid) = self.pids.get(&process) {

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use brownout_engine::explore::{
     BranchEnd, BranchId, ExploreError, ExploreOptions, ExploredTarget, OpenFile, Question, Step,
 };
+use brownout_engine::{OtherInput, Repetition};
 use brownout_trace::ProcessEnd;
 
 use super::engine_host::{HostError, first_program};
@@ -24,7 +25,8 @@ const MOST_OUTPUT: usize = 64 << 10;
 pub fn serve(
     connection: OwnedFd,
     commands: &[Vec<OsString>],
-    pm_files: &[[PathBuf; 2]],
+    persistent_files: &[[PathBuf; 2]],
+    repetition: Repetition,
 ) -> Result<(), HostError> {
     let mut channel = Channel::new(connection);
     let (BranchCommand::Start, descriptors) = channel.receive()? else {
@@ -36,7 +38,7 @@ pub fn serve(
     }
     let open: OpenBytes = postcard::from_bytes(&stored)?;
     // A file that does not exist cannot be read.
-    let numbered = pm_files.iter().zip(&open.files).enumerate();
+    let numbered = persistent_files.iter().zip(&open.files).enumerate();
     let existing = numbered.filter(|(_, ([here, _], _))| here.exists());
     let (numbers, files): (Vec<usize>, Vec<OpenFile>) = existing
         .map(|(number, ([here, _], open))| {
@@ -50,6 +52,7 @@ pub fn serve(
             command: command.clone(),
             files: files.clone(),
             cpu_limit: open.cpu_limit,
+            repetition,
         };
         match ExploredTarget::start(&options) {
             Err(ExploreError::Target(error)) => Err(error),
@@ -84,7 +87,7 @@ impl From<ChannelError> for HostedError {
 struct BranchingHost {
     channel: Channel,
     target: ExploredTarget,
-    /// The numbers of the PM files that exist.
+    /// The numbers of the persistent files that exist.
     numbers: Vec<usize>,
 }
 
@@ -112,7 +115,7 @@ impl BranchingHost {
                 branch: question.branch.0,
                 question: self.sent(&question),
             },
-            Step::End(end) => ended(end),
+            Step::End(end) => ended(end, &self.target.other_inputs()),
             Step::RunAnew(effect) => BranchStep::RunAnew(effect.to_string()),
         };
         self.channel.send(&step, &[])
@@ -135,7 +138,7 @@ impl BranchingHost {
     }
 }
 
-fn ended(end: BranchEnd) -> BranchStep {
+fn ended(end: BranchEnd, other_inputs: &[OtherInput]) -> BranchStep {
     let [stdout, stderr] = [1, 2].map(|stream| end.output_of(stream));
     if stdout.len() + stderr.len() > MOST_OUTPUT {
         return BranchStep::RunAnew("it writes much output".to_owned());
@@ -149,5 +152,6 @@ fn ended(end: BranchEnd) -> BranchStep {
         end,
         stdout,
         stderr,
+        other_inputs: other_inputs.iter().map(ToString::to_string).collect(),
     })
 }

@@ -29,7 +29,12 @@ impl Confinement {
         }
     }
 
-    /// The paths of the PM files for recovery.
+    /// Whether recoveries have a pid namespace, so that their process ids can be chosen.
+    pub fn has_own_pids(&self) -> bool {
+        matches!(self, Self::View(_))
+    }
+
+    /// The paths of the persistent files for recovery.
     pub fn paths<'a>(&'a self, original: &'a [PathBuf]) -> Vec<PathBuf> {
         match self {
             Self::View(_) => original.to_vec(),
@@ -37,10 +42,10 @@ impl Confinement {
         }
     }
 
-    pub fn pm_files(&self) -> Vec<&File> {
+    pub fn persistent_files(&self) -> Vec<&File> {
         match self {
-            Self::View(view) => view.pm_files().collect(),
-            Self::Directory(directory) => directory.pm_files().collect(),
+            Self::View(view) => view.persistent_files().collect(),
+            Self::Directory(directory) => directory.persistent_files().collect(),
         }
     }
 
@@ -65,7 +70,7 @@ impl Confinement {
         }
     }
 
-    /// Undoes the changes of a run. Returns the numbers of the PM files that were created again, or `None` if a new sandbox is
+    /// Undoes the changes of a run. Returns the numbers of the persistent files that were created again, or `None` if a new sandbox is
     /// needed.
     pub fn restore(&mut self) -> io::Result<Option<Vec<usize>>> {
         match self {

@@ -1,6 +1,6 @@
 //! The fallback for machines that forbid namespaces: a private directory.
 //!
-//! The directory contains the PM files, and `{pm}` in the command stands for their paths. What recovery writes elsewhere is
+//! The directory contains the persistent files, and `{pm}` in the command stands for their paths. What recovery writes elsewhere is
 //! really written; it uses the machine's network and sees all processes. All processes that it starts are still found and
 //! ended, because orphans become children of the sandbox server.
 
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::FlockOperation;
 
 use crate::command_line::CommandLine;
-use crate::view::{Condition, PmFile, empty_directory, hide};
+use crate::view::{Condition, PersistentFile, empty_directory, hide};
 use crate::{Obstacle, Recovery, Refusal};
 
 /// The prefix of the names of private directories.
@@ -26,7 +26,7 @@ const SETTLING: Duration = Duration::from_secs(10);
 pub struct PrivateDirectory {
     path: PathBuf,
     temporary: PathBuf,
-    pm_files: Vec<PmFile>,
+    persistent_files: Vec<PersistentFile>,
     /// Locked while the sandbox server runs.
     _lock: File,
 }
@@ -47,7 +47,7 @@ impl PrivateDirectory {
         {
             return Err(Refusal::NoPlaceholder { obstacle });
         }
-        let refused = |error: io::Error| Refusal::PmFile {
+        let refused = |error: io::Error| Refusal::PersistentFile {
             path: files.first().cloned().unwrap_or_default(),
             errno: error.into(),
         };
@@ -70,7 +70,7 @@ impl PrivateDirectory {
         let mut directory = Self {
             path,
             temporary,
-            pm_files: Vec::new(),
+            persistent_files: Vec::new(),
             _lock: lock,
         };
         for (number, original) in files.iter().enumerate() {
@@ -79,19 +79,19 @@ impl PrivateDirectory {
             fs::create_dir(&holder)?;
             let name = original.file_name().unwrap_or("pm".as_ref());
             let path = holder.join(name);
-            let pm_file = PmFile::make(&path, path.clone(), original)?;
-            directory.pm_files.push(pm_file);
+            let persistent_file = PersistentFile::make(&path, path.clone(), original)?;
+            directory.persistent_files.push(persistent_file);
         }
         Ok(directory)
     }
 
-    /// The paths of the PM files.
+    /// The paths of the persistent files.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.pm_files.iter().map(PmFile::path)
+        self.persistent_files.iter().map(PersistentFile::path)
     }
 
-    pub fn pm_files(&self) -> impl Iterator<Item = &File> {
-        self.pm_files.iter().map(PmFile::file)
+    pub fn persistent_files(&self) -> impl Iterator<Item = &File> {
+        self.persistent_files.iter().map(PersistentFile::file)
     }
 
     pub fn temporary_directory(&self) -> &Path {
@@ -99,7 +99,7 @@ impl PrivateDirectory {
     }
 
     pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
-        hide(&self.pm_files, numbers)
+        hide(&self.persistent_files, numbers)
     }
 
     pub fn condition(&self) -> io::Result<Condition> {
@@ -108,7 +108,7 @@ impl PrivateDirectory {
         }
         let is_clean = self.temporary.is_dir()
             && self
-                .pm_files
+                .persistent_files
                 .iter()
                 .all(|file| file.is_in_place() && is_alone(file));
         Ok(if is_clean {
@@ -120,13 +120,13 @@ impl PrivateDirectory {
 
     pub fn restore(&mut self) -> io::Result<Vec<usize>> {
         let mut lost = Vec::new();
-        for (number, pm_file) in self.pm_files.iter_mut().enumerate() {
+        for (number, persistent_file) in self.persistent_files.iter_mut().enumerate() {
             let holder = self.path.join(number.to_string());
-            if !(pm_file.is_in_place() && is_alone(pm_file)) {
+            if !(persistent_file.is_in_place() && is_alone(persistent_file)) {
                 lost.push(number);
                 fs::create_dir_all(&holder)?;
                 empty_directory(&holder)?;
-                pm_file.recreate()?;
+                persistent_file.recreate()?;
             }
         }
         fs::create_dir_all(&self.temporary)?;
@@ -143,9 +143,9 @@ impl Drop for PrivateDirectory {
     }
 }
 
-/// Whether the directory of a PM file contains nothing else.
-fn is_alone(pm_file: &PmFile) -> bool {
-    pm_file
+/// Whether the directory of a persistent file contains nothing else.
+fn is_alone(persistent_file: &PersistentFile) -> bool {
+    persistent_file
         .path()
         .parent()
         .and_then(|holder| fs::read_dir(holder).ok())

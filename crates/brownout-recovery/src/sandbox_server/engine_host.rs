@@ -15,8 +15,8 @@ use std::process::{Command, exit};
 use std::time::SystemTime;
 
 use brownout_engine::{
-    LiveEvents, Notice, OnFull, ProgramError, StopReason, Target, TargetError, TargetOptions,
-    is_unrecorded_program,
+    LiveEvents, Notice, OnFull, ProgramError, Repetition, StopReason, Target, TargetError,
+    TargetOptions, is_unrecorded_program,
 };
 use brownout_trace::{Header, ProcessEnd, TraceWriter};
 use rustix::io::FdFlags;
@@ -31,6 +31,13 @@ use crate::sys;
 
 /// The first argument of an engine host, after those of the sandbox server.
 const HOST: &str = "engine-host";
+/// The ids of a host and of its recovery, in a sandbox with a pid namespace. They are the same in each run, because a recovery may
+/// keep its id in persistent memory, as the locks of libpmemobj do.
+pub const HOST_PID: u32 = 100;
+const RECOVERY_PID: u32 = 1000;
+/// Says whether a host is in a pid namespace of the sandbox.
+const OWN_PIDS: &str = "own-pids";
+const SHARED_PIDS: &str = "shared-pids";
 /// What stands for the number of a descriptor that is not given.
 const NO_FILE: &str = "none";
 
@@ -68,13 +75,14 @@ impl AsFd for InheritedDescriptor<'_> {
 }
 
 impl<'a> EngineHost<'a> {
-    /// For a command line that finds PM files at the first path of each pair, in place of the second. A trace, or the reads, go to
+    /// For a command line that finds persistent files at the first path of each pair, in place of the second. A trace, or the reads, go to
     /// `output` if there is one; it is the connection to the caller if recovery branches.
     pub fn new(
         line: &CommandLine,
         observed: EngineMessage,
         output: Option<BorrowedFd<'a>>,
-        pm_files: &[[PathBuf; 2]],
+        persistent_files: &[[PathBuf; 2]],
+        has_own_pids: bool,
     ) -> io::Result<(Self, EngineReport)> {
         let (reasons, report) = io::pipe()?;
         let output_number = output.map_or_else(
@@ -86,8 +94,9 @@ impl<'a> EngineHost<'a> {
             .args(std::env::args_os().skip(1))
             .args([HOST, &report.as_raw_fd().to_string(), &output_number])
             .arg(name_of(observed))
-            .arg((2 * pm_files.len()).to_string())
-            .args(pm_files.as_flattened())
+            .arg(if has_own_pids { OWN_PIDS } else { SHARED_PIDS })
+            .arg((2 * persistent_files.len()).to_string())
+            .args(persistent_files.as_flattened())
             .arg(line.text())
             .args(line.words());
         let mut inherited = vec![InheritedDescriptor::RunReport(report)];
@@ -155,8 +164,9 @@ struct Assignment {
     report: File,
     output: Option<File>,
     observed: EngineMessage,
-    /// Where each PM file is, and its original path.
-    pm_files: Vec<[PathBuf; 2]>,
+    has_own_pids: bool,
+    /// Where each persistent file is, and its original path.
+    persistent_files: Vec<[PathBuf; 2]>,
     /// The commands to try: the words of the command line if it needs no shell, then a shell.
     commands: Vec<Vec<OsString>>,
 }
@@ -184,7 +194,7 @@ impl<E: std::error::Error> From<E> for HostError {
 
 impl Assignment {
     fn parse(arguments: &[OsString]) -> Option<Self> {
-        let [report, output, observed, count, rest @ ..] = arguments else {
+        let [report, output, observed, pids, count, rest @ ..] = arguments else {
             return None;
         };
         let (paths, command) = rest.split_at_checked(count.to_str()?.parse().ok()?)?;
@@ -209,8 +219,9 @@ impl Assignment {
                 none if none == NO_FILE => None,
                 number => Some(descriptor(number)?),
             },
+            has_own_pids: pids == OWN_PIDS,
             observed: kinds.into_iter().find(|&kind| observed == name_of(kind))?,
-            pm_files: paths
+            persistent_files: paths
                 .as_chunks()
                 .0
                 .iter()
@@ -224,7 +235,13 @@ impl Assignment {
         if self.observed == EngineMessage::Branches
             && let Some(connection) = self.output.take()
         {
-            branching_host::serve(connection.into(), &self.commands, &self.pm_files)?;
+            let repetition = self.repetition();
+            branching_host::serve(
+                connection.into(),
+                &self.commands,
+                &self.persistent_files,
+                repetition,
+            )?;
             return Ok(ProcessEnd::Exited { status: 0 });
         }
         let (target, command) = self.prepare()?;
@@ -252,7 +269,7 @@ impl Assignment {
         output.read_to_end(&mut question)?;
         let question: ReadsQuestion = postcard::from_bytes(&question)?;
         let with_stacks = question.with_stacks;
-        let mut observer = ReadObserver::new(&self.pm_files, question)?;
+        let mut observer = ReadObserver::new(&self.persistent_files, question)?;
         if with_stacks {
             observer.write_loads(LoadWriter::new(output.try_clone()?)?);
         }
@@ -267,6 +284,7 @@ impl Assignment {
             return Ok(run.end);
         }
         let mut message = observer.finish()?;
+        message.other_inputs = run.other_inputs.iter().map(ToString::to_string).collect();
         let gaps = &mut message.reads.gaps;
         let unrecorded = run.notes.into_iter();
         gaps.extend(unrecorded.filter(|note| is_unrecorded_program(note)));
@@ -279,6 +297,12 @@ impl Assignment {
         Ok(run.end)
     }
 
+    fn repetition(&self) -> Repetition {
+        Repetition {
+            pid: self.has_own_pids.then_some(RECOVERY_PID),
+        }
+    }
+
     fn prepare(&self) -> Result<(Target, Vec<OsString>), TargetError> {
         first_program(&self.commands, |command| {
             let options = TargetOptions {
@@ -288,6 +312,7 @@ impl Assignment {
                 coverage: false,
                 watch: Vec::new(),
                 on_full: OnFull::Continue,
+                repetition: Some(self.repetition()),
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

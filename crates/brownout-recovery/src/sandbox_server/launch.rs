@@ -6,10 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use brownout_engine::set_next_pid;
 use rustix::io::Errno;
 use rustix::process::Pid;
 
-use super::engine_host::EngineHost;
+use super::engine_host::{EngineHost, HOST_PID};
 use super::worker::{RequestedRun, Worker};
 use crate::channel::{EngineMessage, ExecutionMessage};
 use crate::command_line::CommandLine;
@@ -71,12 +72,18 @@ impl Worker<'_> {
         let file = request.engine_file.as_ref().map(AsFd::as_fd);
         let original = &self.session.files;
         let here = self.confinement.paths(original).into_iter();
-        let pm_files: Vec<[PathBuf; 2]> = here
+        let persistent_files: Vec<[PathBuf; 2]> = here
             .zip(original)
             .map(|(here, original)| [here, original.clone()])
             .collect();
-        let (mut host, report) = EngineHost::new(line, observed, file, &pm_files)?;
+        let has_own_pids = self.confinement.has_own_pids();
+        let (mut host, report) =
+            EngineHost::new(line, observed, file, &persistent_files, has_own_pids)?;
         self.equip(&mut host.command, request, streams)?;
+        if has_own_pids {
+            // If the system does not allow it, it does not allow it to the host either, which reports that.
+            set_next_pid(HOST_PID);
+        }
         let pid = host.with_descriptors(spawn)?;
         *self.engine_report.borrow_mut() = Some(report);
         Ok(pid)

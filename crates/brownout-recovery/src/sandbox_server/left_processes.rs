@@ -1,7 +1,7 @@
 //! Processes that recovery leaves behind when its first process has ended. They are killed, and no verdict depends on them: if they
 //! do the work of recovery, nothing is tested.
 //!
-//! A helper that ends soon after is harmless, unless it uses the PM files. What a process does that ends in the instant until the end of
+//! A helper that ends soon after is harmless, unless it uses the persistent files. What a process does that ends in the instant until the end of
 //! the first process is noticed, is not known; it is reported that there was one.
 
 use std::os::fd::OwnedFd;
@@ -13,15 +13,15 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use crate::Orphans;
 use crate::run_monitor::{MonitorError, RunMonitor};
 
-/// Notices when a PM file is used. A mapping uses it until it is removed, at the latest when the process ends. Where the user has
+/// Notices when a persistent file is used. A mapping uses it until it is removed, at the latest when the process ends. Where the user has
 /// no watches left, it notices nothing.
 pub struct FileWatch(Option<OwnedFd>);
 
 impl FileWatch {
-    pub fn new(pm_files: &[PathBuf]) -> Self {
+    pub fn new(persistent_files: &[PathBuf]) -> Self {
         let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
         if let Some(watch) = &watch {
-            for file in pm_files {
+            for file in persistent_files {
                 // A file that does not exist is not used.
                 let _ = inotify::add_watch(watch, file, WatchFlags::OPEN | WatchFlags::CLOSE);
             }
@@ -43,7 +43,7 @@ impl FileWatch {
     }
 }
 
-/// Whether processes are left that run on for longer than `patience`, or use a PM file meanwhile. To be called as soon as the
+/// Whether processes are left that run on for longer than `patience`, or use a persistent file meanwhile. To be called as soon as the
 /// first process has ended. `have_ended`: there were some that ended before.
 pub fn orphans(
     monitor: &RunMonitor<'_>,

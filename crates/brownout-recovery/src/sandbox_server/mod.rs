@@ -55,7 +55,7 @@ pub fn serve(arguments: &[OsString]) -> ! {
 /// The recovery of this server, and its files.
 struct Session {
     setup: Setup,
-    /// The PM files.
+    /// The persistent files.
     files: Vec<PathBuf>,
     stdout: File,
     stderr: File,

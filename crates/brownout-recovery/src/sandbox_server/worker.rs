@@ -106,7 +106,7 @@ fn cleanup(error: io::Error) -> RunError {
     })
 }
 
-/// The commands with the paths of the PM files inserted.
+/// The commands with the paths of the persistent files inserted.
 struct Commands {
     recovery: CommandLine,
     client: Option<CommandLine>,
@@ -184,7 +184,7 @@ impl<'a> Worker<'a> {
     }
 
     fn send_files(&self, numbers: &[usize]) -> Result<(), ChannelError> {
-        let files = self.confinement.pm_files();
+        let files = self.confinement.persistent_files();
         let mut packets = numbers.chunks(DESCRIPTORS_AT_ONCE).peekable();
         while let Some(packet) = packets.next() {
             let descriptors: Vec<_> = packet.iter().map(|&number| files[number].as_fd()).collect();

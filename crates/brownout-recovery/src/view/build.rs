@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use super::entries::{Stamp, copy_attributes};
 use super::layer::Layer;
 use super::mounts::{Mount, Mounts};
-use super::pm_file::PmFile;
+use super::persistent_file::PersistentFile;
 use super::scratch::{Scratch, mount_proc};
 use super::{TEMPORARY_DIRECTORY, View, below};
 use crate::{Isolation, Obstacle, Refusal, Step};
@@ -23,7 +23,7 @@ const COPIES_PER_DIRECTORY: usize = 1000;
 /// Describes the view to build.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan<'a> {
-    /// The absolute paths of the PM files.
+    /// The absolute paths of the persistent files.
     pub files: &'a [PathBuf],
     pub disk_limit: Option<u64>,
     pub strongest: Isolation,
@@ -48,7 +48,7 @@ impl View {
         let files: Vec<PathBuf> = plan.files.iter().map(|path| resolve(path)).collect();
         if let Some(number) = files.iter().position(|file| !can_hold(&mounts, file)) {
             let path = plan.files[number].clone();
-            return Err(BuildError::Refusal(Refusal::PmFileSystem { path }));
+            return Err(BuildError::Refusal(Refusal::KernelFileSystem { path }));
         }
         let scratch = Scratch::enter(plan.disk_limit).map_err(obstacle(Step::Scratch))?;
         let mut builder = Builder {
@@ -63,8 +63,12 @@ impl View {
         builder
             .copy(Path::new("/"), true)
             .map_err(obstacle(Step::Root))?;
-        let pm_files = builder.make_pm_files().map_err(BuildError::Refusal)?;
-        builder.finish(pm_files).map_err(obstacle(Step::Root))
+        let persistent_files = builder
+            .make_persistent_files()
+            .map_err(BuildError::Refusal)?;
+        builder
+            .finish(persistent_files)
+            .map_err(obstacle(Step::Root))
     }
 }
 
@@ -81,7 +85,7 @@ fn resolve(path: &Path) -> PathBuf {
     path.to_owned()
 }
 
-/// Whether a file system can hold a PM file; those of the kernel cannot.
+/// Whether a file system can hold a persistent file; those of the kernel cannot.
 fn can_hold(mounts: &Mounts, file: &Path) -> bool {
     let special = ["/proc", "/sys", "/dev"]
         .iter()
@@ -99,7 +103,7 @@ struct Builder<'a> {
     plan: &'a Plan<'a>,
     mounts: Mounts,
     scratch: Scratch,
-    /// The PM files, without symbolic links.
+    /// The persistent files, without symbolic links.
     files: Vec<PathBuf>,
     layers: Vec<Layer>,
     copies: Vec<(PathBuf, Stamp)>,
@@ -115,7 +119,7 @@ impl Builder<'_> {
         below(&self.scratch.root(), path)
     }
 
-    fn holds_pm_file(&self, directory: &Path) -> bool {
+    fn holds_persistent_file(&self, directory: &Path) -> bool {
         self.files.iter().any(|file| file.starts_with(directory))
     }
 
@@ -128,17 +132,17 @@ impl Builder<'_> {
         if self.mounts.below(directory).next().is_some() {
             return self.copy(directory, on_scratch);
         }
-        if is_read_only && !self.holds_pm_file(directory) {
+        if is_read_only && !self.holds_persistent_file(directory) {
             return self.bind(directory);
         }
         match self.layer(directory) {
             Ok(()) => Ok(()),
-            Err(_) if self.holds_pm_file(directory) => self.copy(directory, on_scratch),
+            Err(_) if self.holds_persistent_file(directory) => self.copy(directory, on_scratch),
             Err(_) => self.bind(directory),
         }
     }
 
-    /// Mounts a layer over a directory, with the directories of its PM files.
+    /// Mounts a layer over a directory, with the directories of its persistent files.
     fn layer(&mut self, directory: &Path) -> io::Result<()> {
         if self.plan.strongest < Isolation::Layered {
             return Err(io::ErrorKind::Unsupported.into());
@@ -157,7 +161,7 @@ impl Builder<'_> {
             // Only mounting shows whether a layer is possible.
             layer.mount(&self.scratch.root())?;
             if layer.has_files() {
-                // PM files are created while the layer is not mounted.
+                // Persistent files are created while the layer is not mounted.
                 layer.unmount(&self.scratch.root())?;
             }
             Ok(layer)
@@ -211,7 +215,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The entries of a directory through which mounts and PM files are reached.
+    /// The entries of a directory through which mounts and persistent files are reached.
     fn ways_through(&self, directory: &Path) -> Vec<std::ffi::OsString> {
         let mounts = self
             .mounts
@@ -228,7 +232,7 @@ impl Builder<'_> {
     fn copy_entry(&mut self, path: &Path, copied: &mut usize) -> io::Result<()> {
         let (real, shown) = (self.real(path), self.shown(path));
         let Ok(metadata) = fs::symlink_metadata(&real) else {
-            // A directory on the path to a PM file or a mount that does not exist yet or cannot be examined.
+            // A directory on the path to a persistent file or a mount that does not exist yet or cannot be examined.
             fs::create_dir(&shown)?;
             return self.copy(path, true);
         };
@@ -239,9 +243,9 @@ impl Builder<'_> {
                 Some("/proc") => mount_proc(&shown, &real),
                 Some("/sys") => self.bind(path),
                 Some("/dev") => self.devices(path),
-                // A directory that cannot be shown appears empty, unless it must hold a PM file.
+                // A directory that cannot be shown appears empty, unless it must hold a persistent file.
                 _ => self.show(path, true).or_else(|error| {
-                    if self.holds_pm_file(path) {
+                    if self.holds_persistent_file(path) {
                         Err(error)
                     } else {
                         Ok(())
@@ -285,7 +289,7 @@ impl Builder<'_> {
         let inner: Vec<Mount> = self.mounts.below(path).cloned().collect();
         for mount in inner.iter().filter(|mount| mount.file_system != "devpts") {
             if let Err(error) = self.show(&mount.mount_point, false) {
-                if self.holds_pm_file(&mount.mount_point) {
+                if self.holds_persistent_file(&mount.mount_point) {
                     return Err(error);
                 }
                 make_read_only(&self.shown(&mount.mount_point), true)?;
@@ -294,9 +298,9 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Creates the PM files; the layers that contain some are not mounted yet.
-    fn make_pm_files(&mut self) -> Result<Vec<PmFile>, Refusal> {
-        let mut pm_files = Vec::with_capacity(self.files.len());
+    /// Creates the persistent files; the layers that contain some are not mounted yet.
+    fn make_persistent_files(&mut self) -> Result<Vec<PersistentFile>, Refusal> {
+        let mut persistent_files = Vec::with_capacity(self.files.len());
         for (path, resolved) in self.plan.files.iter().zip(&self.files) {
             let layer = self
                 .layers
@@ -307,16 +311,17 @@ impl Builder<'_> {
                 None => Ok(below(&self.scratch.root(), resolved)),
             };
             let original = below(&self.scratch.old(), resolved);
-            let pm_file = backing.and_then(|backing| PmFile::make(path, backing, &original));
-            pm_files.push(pm_file.map_err(|error| Refusal::PmFile {
+            let persistent_file =
+                backing.and_then(|backing| PersistentFile::make(path, backing, &original));
+            persistent_files.push(persistent_file.map_err(|error| Refusal::PersistentFile {
                 path: path.clone(),
                 errno: error.into(),
             })?);
         }
-        Ok(pm_files)
+        Ok(persistent_files)
     }
 
-    fn finish(self, pm_files: Vec<PmFile>) -> io::Result<View> {
+    fn finish(self, persistent_files: Vec<PersistentFile>) -> io::Result<View> {
         for layer in self.layers.iter().filter(|layer| layer.has_files()) {
             layer.mount(&self.scratch.root())?;
         }
@@ -326,7 +331,7 @@ impl Builder<'_> {
         Ok(View {
             scratch: self.scratch,
             layers: self.layers,
-            pm_files,
+            persistent_files,
             copies: self.copies,
             free_inodes,
         })
@@ -357,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn kernel_file_systems_hold_no_pm_files() {
+    fn kernel_file_systems_hold_no_persistent_files() {
         let mounts = Mounts::read().unwrap();
         for place in ["/proc/x", "/sys/x", "/dev/x", "/"] {
             assert!(!can_hold(&mounts, Path::new(place)), "{place}");

@@ -1,7 +1,7 @@
 //! A directory of the real file system with a private layer over it.
 //!
 //! An overlay: what is read comes from the real directory, what is written goes to the upper layer on the scratch
-//! file system. The PM files are in the upper layer from the beginning, so that the originals are neither read nor
+//! file system. The persistent files are in the upper layer from the beginning, so that the originals are neither read nor
 //! copied.
 
 use std::collections::BTreeSet;
@@ -126,7 +126,7 @@ impl Layer {
         !self.files.is_empty()
     }
 
-    /// The PM files of this layer, by their paths in the upper layer.
+    /// The persistent files of this layer, by their paths in the upper layer.
     pub fn files(&self) -> impl Iterator<Item = PathBuf> {
         self.files.iter().map(|inside| self.upper().join(inside))
     }
@@ -162,7 +162,7 @@ impl Layer {
         Ok(true)
     }
 
-    /// Discards everything that was written; the layer must not be mounted. Keeps the PM files for which `keep`, given
+    /// Discards everything that was written; the layer must not be mounted. Keeps the persistent files for which `keep`, given
     /// their paths in the upper layer, returns true.
     pub fn clear(&mut self, keep: impl Fn(&Path) -> bool) -> io::Result<()> {
         let aside = self.store.join("aside");

@@ -1,6 +1,6 @@
 //! The file system that recovery sees.
 //!
-//! The whole tree, except that the PM files are crash images and that nothing written to it persists. It is built on a
+//! The whole tree, except that the persistent files are crash images and that nothing written to it persists. It is built on a
 //! *scratch* tmpfs that is mounted in the private namespace only:
 //!
 //! ```text
@@ -22,7 +22,7 @@ mod build;
 mod entries;
 mod layer;
 mod mounts;
-mod pm_file;
+mod persistent_file;
 mod scratch;
 
 use std::ffi::OsString;
@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 
 pub use build::{BuildError, Plan};
 pub use entries::empty_directory;
-pub use pm_file::{PmFile, hide};
+pub use persistent_file::{PersistentFile, hide};
 
 use entries::Stamp;
 use layer::Layer;
@@ -55,7 +55,7 @@ fn make_temporary_directory(path: &Path) -> io::Result<()> {
 pub enum Condition {
     /// As before the run.
     Unchanged,
-    /// Something other than the PM files was written, or a PM file is not where it was.
+    /// Something other than the persistent files was written, or a persistent file is not where it was.
     Changed,
 }
 
@@ -64,7 +64,7 @@ pub enum Condition {
 pub struct View {
     scratch: Scratch,
     layers: Vec<Layer>,
-    pm_files: Vec<PmFile>,
+    persistent_files: Vec<PersistentFile>,
     /// Copies of files in directories without a layer, and their stamps.
     copies: Vec<(PathBuf, Stamp)>,
     /// Free inodes of the scratch file system before the first run: each new name takes one.
@@ -92,13 +92,13 @@ impl View {
         }
     }
 
-    pub fn pm_files(&self) -> impl Iterator<Item = &File> {
-        self.pm_files.iter().map(PmFile::file)
+    pub fn persistent_files(&self) -> impl Iterator<Item = &File> {
+        self.persistent_files.iter().map(PersistentFile::file)
     }
 
-    /// Removes PM files for one run.
+    /// Removes persistent files for one run.
     pub fn hide(&self, numbers: &[usize]) -> Result<(), Refusal> {
-        hide(&self.pm_files, numbers)
+        hide(&self.persistent_files, numbers)
     }
 
     /// Examines what a run has left, when all its processes have ended.
@@ -109,7 +109,10 @@ impl View {
                 .is_ok_and(|now| Stamp::of(&now) == *stamp)
         });
         let unchanged = copies
-            && self.pm_files.iter().all(PmFile::is_in_place)
+            && self
+                .persistent_files
+                .iter()
+                .all(PersistentFile::is_in_place)
             && self.scratch.free_inodes()? == self.free_inodes;
         Ok(if unchanged {
             Condition::Unchanged
@@ -139,14 +142,17 @@ impl View {
         }
     }
 
-    /// Undoes the changes of a run. Returns the numbers of the PM files that were created again, or `None` if a new view is
+    /// Undoes the changes of a run. Returns the numbers of the persistent files that were created again, or `None` if a new view is
     /// needed.
     pub fn restore(&mut self) -> io::Result<Option<Vec<usize>>> {
-        let lost: Vec<usize> = (0..self.pm_files.len())
-            .filter(|&number| !self.pm_files[number].is_in_place())
+        let lost: Vec<usize> = (0..self.persistent_files.len())
+            .filter(|&number| !self.persistent_files[number].is_in_place())
             .collect();
         let is_kept = |path: &Path| {
-            let number = self.pm_files.iter().position(|file| file.backing() == path);
+            let number = self
+                .persistent_files
+                .iter()
+                .position(|file| file.backing() == path);
             number.is_some_and(|number| !lost.contains(&number))
         };
         let mut cleared = Vec::new();
@@ -159,7 +165,7 @@ impl View {
             cleared.push(number);
         }
         for &number in &lost {
-            self.pm_files[number].recreate()?;
+            self.persistent_files[number].recreate()?;
         }
         for number in cleared {
             self.layers[number].mount(Path::new("/"))?;

@@ -1,4 +1,4 @@
-//! What recoveries do to the PM files, as a run under the engine shows it.
+//! What recoveries do to the persistent files, as a run under the engine shows it.
 
 use std::time::Duration;
 
@@ -14,10 +14,15 @@ const REPAIR: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <immintrin.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+static void *store_id(void *at) {
+    *(volatile uint64_t *)at = gettid();
+    return 0;
+}
 int main(int argc, char **argv) {
     const char *how = argv[2];
     int fd = open(argv[1], O_RDWR);
@@ -33,6 +38,12 @@ int main(int argc, char **argv) {
     _mm_clflush((void *)&pool[8]);
     _mm_sfence();
     pool[16] = pool[1] + pool[32];
+    if (!strcmp(how, "ids")) {
+        pthread_t thread;
+        pool[24] = getpid();
+        pthread_create(&thread, 0, store_id, (void *)&pool[25]);
+        pthread_join(thread, 0);
+    }
     if (!strcmp(how, "pwrite")) pwrite(fd, "abcd", 4, 4096);
     if (!strcmp(how, "truncate")) ftruncate(fd, 4096);
     if (!strcmp(how, "removed")) unlink(argv[1]);
@@ -42,11 +53,18 @@ int main(int argc, char **argv) {
 
 /// What a repair of a pool shows of which some bytes are wanted.
 fn observed(fixture: &Fixture, how: &str) -> Observation {
+    observe(&mut repair(fixture, how))
+}
+
+fn repair(fixture: &Fixture, how: &str) -> RecoveryRunner {
     let program = fixture.compile("repair", REPAIR);
     let command = format!("{} {{pm}} {how}", program.display());
     let recovery = fixture.recovery(&command);
     let sandbox = Sandbox::start(&sandbox_server(), &recovery, &fixture.files()).unwrap();
-    let mut runner = RecoveryRunner::new(sandbox, recovery, Expectation::default());
+    RecoveryRunner::new(sandbox, recovery, Expectation::default())
+}
+
+fn observe(runner: &mut RecoveryRunner) -> Observation {
     let mut content = Content::default();
     content.resize(8192);
     content.write(0, &[5]);
@@ -96,6 +114,31 @@ fn what_a_recovery_does_is_known_in_order() {
         "{others:?}"
     );
     fixture.assert_untouched();
+}
+
+#[test]
+fn processes_and_threads_have_the_same_ids_in_each_run() {
+    let fixture = Fixture::set_up();
+    let stored = |runner: &mut RecoveryRunner| {
+        let observation = observe(runner);
+        assert_eq!(observation.other_inputs, [""; 0]);
+        let actions = observation.actions.unwrap();
+        let mut events = actions.events().unwrap();
+        let mut ids: Vec<u64> = Vec::new();
+        while let Some(event) = events.next().unwrap() {
+            if let EventKind::Store { bytes, .. } = event.kind {
+                ids.extend(bytes.try_into().map(u64::from_le_bytes));
+            }
+        }
+        ids.split_off(2)
+    };
+    let mut runner = repair(&fixture, "ids");
+    let first = stored(&mut runner);
+    assert_eq!(first.len(), 2);
+    assert_ne!(first[0], first[1]);
+    assert_eq!(stored(&mut runner), first, "in the same sandbox");
+    let mut other = repair(&fixture, "ids");
+    assert_eq!(stored(&mut other), first, "in another sandbox");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! PM files at unusual paths, and what else of the machine recovery sees.
+//! Persistent files at unusual paths, and what else of the machine recovery sees.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -116,7 +116,7 @@ fn a_file_among_devices_is_refused() {
         let files = [PathBuf::from(path)];
         let error =
             Sandbox::start(&sandbox_server(), &fixture.recovery("true"), &files).unwrap_err();
-        let is_refusal = matches!(&error, SandboxError::Refused(Refusal::PmFileSystem { path }) if *path == files[0]);
+        let is_refusal = matches!(&error, SandboxError::Refused(Refusal::KernelFileSystem { path }) if *path == files[0]);
         assert!(is_refusal, "{error}");
     }
 }

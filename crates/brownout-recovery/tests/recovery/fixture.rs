@@ -1,4 +1,4 @@
-//! Fixture of the tests: a sandbox with PM files, and recoveries in C and shell.
+//! Fixture of the tests: a sandbox with persistent files, and recoveries in C and shell.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +14,7 @@ pub fn sandbox_server() -> SandboxServerCommand {
     SandboxServerCommand::new(env!("CARGO_BIN_EXE_serve-sandbox"), &[])
 }
 
-/// A directory of the user with two PM files, which no test may change.
+/// A directory of the user with two persistent files, which no test may change.
 pub struct Fixture {
     directory: TempDir,
 }

@@ -51,6 +51,7 @@ impl Html {
                         @for sentence in report.conclusion.left_out.sentences() { p.gap { (sentence) } }
                         (summary(report))
                         @for weight in report.weights() { p.weight { (weight) } }
+                        (exploration(report))
                     }
                     @if !report.findings().is_empty() { (filters(report)) }
                     main {
@@ -207,6 +208,22 @@ fn banner(problem: &Problem) -> Markup {
     }
 }
 
+/// What an exploration has run and saved.
+fn exploration(report: &Report) -> Markup {
+    let crash = report.conclusion.crash.as_ref();
+    let explored = crash.and_then(|crash| crash.exploration.as_ref());
+    html! {
+        @if let Some(explored) = explored {
+            table.exploration {
+                caption { "Exploration" }
+                @for (what, count) in explored.counts() {
+                    tr { td { (what) } td.number { (count) } }
+                }
+            }
+        }
+    }
+}
+
 fn summary(report: &Report) -> Markup {
     html! {
         ul.summary {
@@ -307,8 +324,8 @@ fn hidden_findings(report: &Report) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Subject;
     use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at};
+    use crate::{CrashCoverage, ExplorationCoverage, Subject};
 
     fn page(findings: Vec<Finding>) -> String {
         let sources = Sources::from_fn(|_| Ok("a < b;\n".repeat(20)));
@@ -331,6 +348,26 @@ mod tests {
             text.matches("href=\"#rule-").count(),
             "only within the page"
         );
+    }
+
+    #[test]
+    fn what_an_exploration_has_run_is_a_table() {
+        let html = Html {
+            sources: Sources::from_fn(|_| Ok(String::new())),
+        };
+        let mut report = Report::new(Subject::default(), Vec::new(), Vec::new());
+        let without = html.to_text(&report);
+        assert!(!without.contains("<caption>Exploration"));
+        report.conclusion.crash = Some(CrashCoverage {
+            exploration: Some(ExplorationCoverage {
+                executions: 14,
+                ..ExplorationCoverage::default()
+            }),
+            ..CrashCoverage::default()
+        });
+        let with = html.to_text(&report);
+        let row = r#"<tr><td>recoveries run</td><td class="number">14</td></tr>"#;
+        assert!(with.contains("<caption>Exploration</caption>") && with.contains(row));
     }
 
     #[test]

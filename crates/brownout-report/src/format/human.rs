@@ -6,6 +6,7 @@ use std::io;
 use annotate_snippets::{Level, Renderer, normalize_untrusted_str};
 
 mod byte_ranges;
+mod changes;
 mod evidence_text;
 mod frame_lines;
 mod full;
@@ -46,6 +47,16 @@ pub struct Human {
 
 impl Format for Human {
     fn write(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_findings(report, out)?;
+        if self.suppressed && !report.suppressed().is_empty() {
+            self.write_suppressed(report, out)?;
+        }
+        out.write_all(summary(report).as_bytes())
+    }
+}
+
+impl Human {
+    fn write_findings(&self, report: &Report, out: &mut dyn io::Write) -> io::Result<()> {
         let most = if self.all { usize::MAX } else { MAX_FINDINGS };
         let bugs: Vec<&Finding> = report.bugs().take(most).collect();
         let lesser = report.lesser().take(most - bugs.len());
@@ -67,14 +78,9 @@ impl Format for Human {
                 counted(more, "more finding")
             )?;
         }
-        if self.suppressed && !report.suppressed().is_empty() {
-            self.write_suppressed(report, out)?;
-        }
-        out.write_all(summary(report).as_bytes())
+        Ok(())
     }
-}
 
-impl Human {
     fn renderer(&self) -> Renderer {
         let renderer = if self.color {
             Renderer::styled()

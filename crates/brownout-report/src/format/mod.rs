@@ -1,5 +1,7 @@
 //! One file per output format.
 
+mod baseline_file;
+mod change_lines;
 mod github;
 mod html;
 mod human;
@@ -11,6 +13,8 @@ use std::io;
 
 use crate::Report;
 
+pub use baseline_file::BaselineFile;
+pub use change_lines::ChangeLines;
 pub use github::Github;
 pub use html::Html;
 pub use human::Human;

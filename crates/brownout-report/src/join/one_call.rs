@@ -26,6 +26,12 @@ pub(super) fn is_one_call(one: &Stack, other: &Stack) -> bool {
     is_same_function && callers.iter().map(CodeLocation::of).eq(own_callers)
 }
 
+/// Whether the primary frames of both stacks are those of one call.
+pub(super) fn is_same_call(one: &Stack, other: &Stack) -> bool {
+    let depth = |stack| from_primary(stack).map(<[Frame]>::len);
+    depth(one) == depth(other) && is_one_call(one, other)
+}
+
 /// The primary frame and its callers.
 fn from_primary(stack: &Stack) -> Option<&[Frame]> {
     let primary = primary_frame(&stack.frames)?;

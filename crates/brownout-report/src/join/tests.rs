@@ -436,3 +436,40 @@ fn separated_findings_are_joined_again_in_the_same_way() {
     assert_eq!(rest[0].count, joined[0].count - 1);
     assert_eq!(rest[0].primary_frame().unwrap().line, Some(11));
 }
+
+const UNFENCED: RuleInfo = RuleInfo {
+    id: "missing-fence",
+    ..FLUSH_RULE
+};
+
+/// A flush that is not fenced: its functions and lines, its event, and the thread of its store.
+fn unfenced(calls: &[(&str, u32)], event: u64, thread: u32) -> Finding {
+    let frames = calls
+        .iter()
+        .map(|&(function, line)| frame(function, "kv.c", line));
+    let evidence = Evidence {
+        events: vec![event],
+        store_threads: vec![thread],
+        ..Evidence::default()
+    };
+    let stacks = vec![stack("flush", frames.collect())];
+    Finding::new(&UNFENCED, "lost", stacks, evidence)
+}
+
+#[test]
+fn the_flushes_of_one_call_need_one_fence() {
+    let first = unfenced(&[("put", 7), ("main", 90)], 5, 1);
+    let second = unfenced(&[("put", 8), ("main", 90)], 6, 1);
+    let joined = join(vec![second.clone(), first.clone()]);
+    assert_eq!(joined.len(), 1);
+    assert_eq!((&joined[0].id, joined[0].count), (&first.id, 2));
+    assert_eq!(joined[0].evidence.joined[0].id, second.id);
+    for other in [
+        unfenced(&[("put", 8), ("main", 91)], 6, 1),
+        unfenced(&[("main", 91)], 6, 1),
+        unfenced(&[("get", 8), ("main", 90)], 6, 1),
+        unfenced(&[("put", 8), ("main", 90)], 6, 2),
+    ] {
+        assert_eq!(join(vec![first.clone(), other]).len(), 2);
+    }
+}

@@ -287,6 +287,7 @@ registry! {
     calls: calls::WatchedCalls,
     events: events::EventRecorder,
     coverage: coverage::CoverageCounts,
+    other_inputs: other_inputs::OtherInputs,
 }
 
 /// The first exit number of instruments; those below are the translator's.

@@ -48,8 +48,9 @@ pub fn register(context: &mut Context) {
     let mut threads = THREADS.lock();
     threads.push(ThreadRef(context));
     let alone = threads.len() == 1;
-    // True only when the process starts: a thread that makes another one is in the list itself.
-    set_single(alone);
+    // SAFETY: `alone` is true only when the process starts: a thread that makes another one is in the list itself, and
+    // registers the other one before that exists.
+    unsafe { set_single(alone) };
     for thread in threads.iter() {
         // SAFETY: the context is in the list, which is locked.
         unsafe { hooks::set_alone(thread.0, alone) };

@@ -10,11 +10,12 @@
 //! often, or where code writes next to itself, are *checked* instead: translations of them compare the
 //! original with what was translated each time they run.
 
+use crate::address_map::{FastMap, FastSet};
 use crate::lock::Lock;
 use crate::memory::{PAGE, page_down, page_up};
 use crate::sys;
 use crate::sys::{is_err, linux};
-use crate::translator::cache::{CACHE, CACHE_END, FAR, FastMap, FastSet};
+use crate::translator::cache::{CACHE, CACHE_END, FAR};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -53,6 +53,9 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     if !wire::attach(fd) {
         fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
     }
+    if wire::is_repeated() {
+        stack.pin_random_bytes();
+    }
     process::protect_descriptor(fd);
     *TRANSLATOR.lock() = Some(Translator::new());
     hooks::create();

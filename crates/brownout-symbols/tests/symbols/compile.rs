@@ -15,6 +15,8 @@ pub struct Program {
     directory: TempDir,
     /// Addresses of all symbols, read before stripping.
     symbols: HashMap<String, u64>,
+    /// Their sizes.
+    sizes: HashMap<String, u64>,
     /// Difference between addresses in `.text` and file offsets.
     text_bias: u64,
 }
@@ -78,9 +80,19 @@ impl Program {
                 .symbols()
                 .map(|s| (s.name().unwrap().to_owned(), s.address()))
                 .collect(),
+            sizes: elf
+                .symbols()
+                .map(|s| (s.name().unwrap().to_owned(), s.size()))
+                .collect(),
             path,
             directory,
         }
+    }
+
+    /// The offsets in the file of the code of a function, and of the byte after it.
+    pub fn code(&self, symbol: &str) -> std::ops::RangeInclusive<u64> {
+        let FileOffset(start) = self.offset(symbol);
+        start..=start + self.sizes[symbol]
     }
 
     pub fn address(&self, symbol: &str) -> u64 {

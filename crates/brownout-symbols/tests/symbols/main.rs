@@ -3,4 +3,6 @@
 mod callees;
 mod compile;
 mod source_lines;
+mod stores;
+mod types;
 mod unusable_files;

@@ -154,7 +154,7 @@ fn damage_names_the_byte_the_event_and_the_reason() {
     assert_eq!(
         error.unwrap().to_string(),
         format!(
-            "the trace stopped at byte {second_chunk}, event 8, because a section's checksum does \
+            "the trace is readable only up to byte {second_chunk}, event 8: a section's checksum does \
              not match its content"
         )
     );

@@ -17,9 +17,9 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 ///
 /// With --recover, crashes are tested too: see `brownout crash --help`.
 ///
-/// Exits with 1 if a finding reaches --fail-on, by default if there are bugs; with 3 if no persistent memory was
-/// seen or not everything could be tested; with 4 if the program failed on its own, or if recovery fails without a crash, regardless of findings. All
-/// results say so, also run.json in its fields `verdict`, `exit_code` and `reasons`.
+/// Exits with 1 if a finding reaches --fail-on (by default: a bug). Exits with 3 if no persistent memory was seen, or if not
+/// everything could be tested. Exits with 4, regardless of findings, if the program failed on its own, or if recovery failed
+/// without a crash. All results state the outcome; run.json has it in `verdict`, `exit_code` and `reasons`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
@@ -30,8 +30,8 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 pub struct CheckArgs {
     /// Treat files that match GLOB as persistent memory
     ///
-    /// `*` and `?` stop at a slash, `**` does not. A GLOB without a slash is matched against file
-    /// names, any other against absolute paths. May be given several times. Without it, DAX and
+    /// `*` and `?` do not match a slash; `**` does. A GLOB without a slash is matched against file
+    /// names, any other against absolute paths. Can be given more than once. By default, DAX and
     /// MAP_SYNC mappings are persistent memory, and so are shared writable mappings of files that the
     /// program flushes or syncs.
     #[arg(long = "pm", value_name = "GLOB")]
@@ -50,9 +50,9 @@ pub struct CheckArgs {
     #[arg(long)]
     pub resume: bool,
 
-    /// An exit status of the program, or a signal that ends it, that counts as success: 3, SIGTERM; may be given several times
+    /// Also count this exit status, or death by this signal, as success of the program: 3, SIGTERM; can be given more than once
     ///
-    /// 0 always counts as success. Use it for servers that are ended by a signal.
+    /// Exit status 0 always counts as success. Use this option for servers that are stopped with a signal.
     #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
     pub target_success: Vec<ProcessEnd>,
 

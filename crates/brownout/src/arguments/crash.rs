@@ -22,15 +22,16 @@ use super::{FailurePointArgs, FindingArgs, SelectionArgs};
 /// their original paths but isolated from your files: nothing that it writes is kept. It passes if it exits
 /// with 0 in time. The program itself is not run again.
 ///
-/// Exits with 1 if a finding reaches --fail-on, by default if recovery fails after a crash; with 3 if no crash could be
-/// tested, or not at every failure point, or if recovery opens no persistent file; with 4 if recovery fails on the files that the program left without any crash, or
-/// if the recorded program failed on its own, regardless of findings.
+/// Exits with 1 if a finding reaches --fail-on (by default: recovery fails after a crash). Exits with 3 if no crash was
+/// tested, if a failure point was not tested, or if recovery opens no persistent file. Exits with 4, regardless of findings, if
+/// recovery fails on the files that the program left without a crash, or if the recorded program failed on its own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout crash run.trace --recover './kvstore /mnt/pmem/pool check'
   brownout crash run.trace --recover './kvstore {pm} check' --after pmemobj_create --time-limit 10m
   brownout crash run.trace --recover './server {pm}' --recover-ready tcp:6379 --client './client verify'
-  brownout crash run.trace --recover './check {pm}' --shard 2/8 --out part2    (then: brownout merge part*)")]
+  brownout crash run.trace --recover './check {pm}' --shard 2/8 --out part2    (then: brownout merge part*)
+  brownout crash run.trace --recover './check {pm}' --strategy representative --memory tested.json")]
 pub struct CrashArgs {
     /// The trace to read, or a results directory with one
     #[arg(value_name = "TRACE-OR-DIR")]
@@ -47,13 +48,13 @@ pub struct CrashArgs {
     pub resume: bool,
 
     /// Do part I of N, to distribute the work; `brownout merge` combines the results
-    #[arg(long, value_name = "I/N", value_parser = shard)]
+    #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with = "memory")]
     pub shard: Option<Shard>,
 
-    /// An exit status of the recorded program, or a signal that ended it, that counts as success: 3, SIGTERM; may be given
-    /// several times
+    /// Also count this exit status, or death by this signal, as success of the recorded program: 3, SIGTERM; can be given more
+    /// than once
     ///
-    /// 0 always counts as success, and so do the ends that counted for the results in a directory.
+    /// Exit status 0 always counts as success, and so does what counted as success for the results in a directory.
     #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
     pub target_success: Vec<ProcessEnd>,
 
@@ -74,10 +75,9 @@ pub struct CrashTestArgs {
     /// Test crashes, with CMD as recovery
     ///
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
-    /// `{pm:2}` for that of the second file. Text that is almost one of these, such as `{PM}`, is refused; other text in braces is
-    /// left as it is. For the text {pm} itself, write {''pm}.
-    /// CMD runs in the current directory, through a shell only if it needs one. If it opens none of the persistent files,
-    /// nothing is tested.
+    /// `{pm:2}` for that of the second file. Text that resembles one of these, such as `{PM}`, is an error; other text in
+    /// braces is left unchanged. To pass the text {pm} itself, write {''pm}. CMD runs in the current directory, through a shell
+    /// only if it needs one. If CMD opens none of the persistent files, nothing is tested.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 
@@ -85,8 +85,8 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "STATUS", value_delimiter = ',')]
     pub recover_success: Vec<i32>,
 
-    /// Time limit of a recovery, such as 500ms, 30s or 2m [default: ten times as long as on the files
-    /// without a crash, at least 5s]
+    /// Time limit for one recovery, such as 500ms, 30s or 2m [default: ten times what it takes without a
+    /// crash, at least 5s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub recover_time_limit: Option<Duration>,
 
@@ -108,14 +108,14 @@ pub struct CrashTestArgs {
     /// Recovery must print the content of one of the files in DIR
     ///
     /// With --op, and if the names of the files are the numbers from 0 on, recovery must print the content of
-    /// the file for the number of complete operations, or of the next file if an operation was active. Names of which only some
-    /// are such numbers are an error. Hidden files are ignored.
+    /// the file for the number of complete operations, or of the next file if an operation was active. If only some of the
+    /// names are such numbers, that is an error. Hidden files are ignored.
     #[arg(long, value_name = "DIR")]
     pub expect_one_of: Option<PathBuf>,
 
-    /// The function that performs one operation of the workload; may be given several times
+    /// The function that performs one operation of the workload; can be given more than once
     ///
-    /// For recovery, BROWNOUT_OP is the number of complete operations, and BROWNOUT_OP_ACTIVE is 1 if
+    /// In the environment of recovery, BROWNOUT_OP is the number of complete operations, and BROWNOUT_OP_ACTIVE is 1 if
     /// another was active, otherwise 0. FUNCTION is the name of a function, or FILE:LINE of a line in it. A name may be
     /// mangled or not, with or without parameters and namespaces, and may contain `*`.
     /// `crash` needs a trace that was recorded with --watch FUNCTION.
@@ -145,39 +145,48 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub occurrences: Option<u32>,
 
-    /// Number of states to explore at each failure point, at most, with the strategy exhaustive [default: all]
+    /// Largest number of states to explore at each failure point, with the strategy exhaustive [default: no limit]
     ///
     /// If there are more, the run is incomplete and exits with 3 unless it found bugs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
-    /// Whether a store can persist in part, with the strategy exhaustive [default: whole]
+    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]
     #[arg(long, value_name = "HOW", value_enum)]
     pub tearing: Option<TearingArg>,
 
-    /// Number of crashes in a row, with the strategy exhaustive: with 2, recovery crashes, too, and is run again; with 3, that
-    /// recovery, too, and so on [default: 1]
+    /// Number of successive crashes, with the strategy exhaustive: with 2, recovery crashes too and is run again; with 3, the
+    /// second recovery crashes too, and so on [default: 1]
     ///
     /// Recovery crashes before each of its operations that makes stores durable, and at its end.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
 
-    /// Recoveries to run at the same time [default: one for each processor]
+    /// Number of recoveries to run at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub jobs: Option<u32>,
 
-    /// Stop after this time of recoveries, such as 30s or 10m; the most different crashes are tested first
+    /// Stop testing crashes after this time, such as 30s or 10m; the crashes that differ most are tested first
     /// [default: 30s with the strategy auto, otherwise none]
     ///
     /// If not every failure point was tested by then, the run is incomplete and exits with 3 unless it found bugs.
-    /// --resume continues with what is left. The time counts from the first recovery on a crash image; the search for causes
-    /// comes on top, with half as much time or 10s (see --no-narrowing).
+    /// --resume continues with what is left. The time counts from the first recovery on a crash image. The search for causes
+    /// (see --no-narrowing) takes what is left of TIME, and up to a fifth of it, or 2s, more.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub time_limit: Option<Duration>,
 
     /// Do not search for the stores that cause a finding
     #[arg(long)]
     pub no_narrowing: bool,
+
+    /// Leave out update behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with
+    /// the strategy representative
+    ///
+    /// FILE is created if it does not exist. A behaviour is left out if one that represents it has passed with the same recovery
+    /// (command, options and program), and if no source line has changed that stores something during it or makes it durable. One that
+    /// failed is always tested again. The results say how many were left out.
+    #[arg(long, value_name = "FILE")]
+    pub memory: Option<PathBuf>,
 }
 
 impl CrashTestArgs {
@@ -205,6 +214,7 @@ impl CrashTestArgs {
             jobs,
             time_limit,
             no_narrowing,
+            memory,
         } = self;
         let options = [
             ("--recover-success", !recover_success.is_empty()),
@@ -225,6 +235,7 @@ impl CrashTestArgs {
             ("--jobs", jobs.is_some()),
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
+            ("--memory", memory.is_some()),
         ];
         let own = options.into_iter().filter(|(_, given)| *given);
         let own = own.map(|(option, _)| option);
@@ -232,11 +243,11 @@ impl CrashTestArgs {
     }
 }
 
-/// Whether a crash can keep part of a store.
+/// Whether a crash can tear a store: keep a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TearingArg {
-    /// A store persists as a whole; one that crosses cache lines in each line as a whole
+    /// A store persists as a whole, or not at all; one that crosses cache lines does so in each line
     Whole,
     /// Each aligned 8-byte word of a store can persist without the others
     Words,
@@ -281,7 +292,7 @@ mod tests {
         for wrong in ["", "Prefix", "all"] {
             let error = strategy(wrong).unwrap_err();
             assert!(
-                error.contains("available: auto, prefix, exhaustive"),
+                error.contains("available: auto, prefix, representative, exhaustive"),
                 "{error}"
             );
         }

@@ -10,32 +10,33 @@ pub struct FailurePointArgs {
     #[arg(long, value_enum)]
     pub granularity: Option<GranularityArg>,
 
-    /// No crash before FUNCTION has returned for the first time
+    /// Test no crash before FUNCTION has returned for the first time
     ///
-    /// FUNCTION is a name as for --op. pmemobj_create and pmemobj_open are always recorded; for others `crash` needs a trace
-    /// that was recorded with --watch FUNCTION.
+    /// FUNCTION is a name as for --op. Calls of pmemobj_create and pmemobj_open are always recorded; for other functions,
+    /// `crash` needs a trace that was recorded with --watch FUNCTION.
     #[arg(long, value_name = "FUNCTION")]
     pub after: Option<String>,
 
-    /// Crashes inside the creation of a pool, too
+    /// Also test crashes inside the creation of a pool
     ///
-    /// Functions that create pools, such as pmemobj_create, are not expected to survive a crash: a program whose pool is
-    /// not complete creates it again. Failure points inside them are left out and counted.
+    /// By default, failure points inside functions that create pools, such as pmemobj_create, are counted but not tested:
+    /// such a function need not survive a crash, because a program whose pool is incomplete creates it again.
     #[arg(long)]
     pub from_start: bool,
 
-    /// Only where FUNCTION is on the call stack
+    /// Test only failure points with FUNCTION on the call stack
     ///
-    /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given several times: a failure point is
-    /// tested if one of each kind that is given matches. One that matches no failure point is an error.
+    /// FUNCTION is a name as for --op. This option, --in-file and --in-module can be given more than once: a failure point is
+    /// tested if, of each of these options that is given, at least one value matches. A value that matches no failure point is
+    /// an error.
     #[arg(long = "in-function", value_name = "FUNCTION")]
     pub functions: Vec<String>,
 
-    /// Only where code of a source file that matches GLOB is on the call stack
+    /// Test only failure points with code of a source file that matches GLOB on the call stack
     #[arg(long = "in-file", value_name = "GLOB")]
     pub files: Vec<String>,
 
-    /// Only where code of a module (the program or a library) that matches GLOB is on the call stack
+    /// Test only failure points with code of a module (the program or a library) that matches GLOB on the call stack
     #[arg(long = "in-module", value_name = "GLOB")]
     pub modules: Vec<String>,
 }

@@ -28,15 +28,15 @@ pub struct FindingArgs {
     #[arg(long)]
     pub pedantic: bool,
 
-    /// Show every finding in full; otherwise only bugs are, and others take one line per rule and location
+    /// Show every finding in full, not only bugs; by default, other findings take one line per rule and location
     #[arg(long, alias = "warnings")]
     pub verbose: bool,
 
-    /// Print all findings; otherwise at most 20 in human format
+    /// Print all findings; by default, the human format shows at most 20
     #[arg(long)]
     pub all: bool,
 
-    /// Leave out the findings that FILE lists; may be given several times
+    /// Leave out the findings that FILE lists; can be given more than once
     ///
     /// FILE holds `[[suppression]]` tables with `rule`, `reason` and `function`, `file`, `module` or
     /// `stack`. A FILE whose name ends with `.supp` is in Valgrind's format.
@@ -66,7 +66,7 @@ pub struct ConfigArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Let the options of [preset.NAME] override those outside of presets
+    /// Let the options of [preset.NAME] in brownout.toml override its other options
     #[arg(long, value_name = "NAME", alias = "profile")]
     pub preset: Option<String>,
 }
@@ -88,7 +88,8 @@ pub enum FindingFormat {
     Github,
 }
 
-fn fail_on() -> impl TypedValueParser<Value = FailOn> {
+/// The values of `--fail-on`.
+pub fn fail_on() -> impl TypedValueParser<Value = FailOn> {
     let values = [
         (
             "bug",

@@ -32,10 +32,10 @@ pub struct LintArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// An exit status of the recorded program, or a signal that ended it, that counts as success: 3, SIGTERM; may be given
-    /// several times
+    /// Also count this exit status, or death by this signal, as success of the recorded program: 3, SIGTERM; can be given more
+    /// than once
     ///
-    /// 0 always counts as success, and so do the ends that counted for the results in a directory.
+    /// Exit status 0 always counts as success, and so does what counted as success for the results in a directory.
     #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
     pub target_success: Vec<ProcessEnd>,
 

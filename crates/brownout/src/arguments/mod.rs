@@ -3,6 +3,7 @@
 mod check;
 mod crash;
 mod demo;
+mod diff;
 mod dump;
 mod explain;
 mod failure_points;
@@ -25,10 +26,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub use check::CheckArgs;
 pub use crash::{CrashArgs, CrashTestArgs, TearingArg, strategy};
 pub use demo::DemoArgs;
+pub use diff::DiffArgs;
 pub use dump::DumpArgs;
 pub use explain::ExplainArgs;
 pub use failure_points::{FailurePointArgs, GranularityArg};
-pub use findings::{ConfigArgs, FindingArgs, FindingFormat};
+pub use findings::{ConfigArgs, FindingArgs, FindingFormat, fail_on};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
@@ -77,6 +79,7 @@ pub enum Command {
     Replay(ReplayArgs),
     Merge(MergeArgs),
     Report(ReportArgs),
+    Diff(DiffArgs),
     Explain(ExplainArgs),
     Stat(StatArgs),
     Dump(DumpArgs),
@@ -93,7 +96,7 @@ pub enum Command {
 /// What brownout calls itself with to run recoveries.
 pub const SERVE_SANDBOX: &str = "serve-sandbox";
 
-/// The output format of `stat` and `dump`.
+/// The output format of `stat`, `dump` and `diff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text for people

@@ -13,17 +13,17 @@ pub struct RecordingArgs {
 
     /// Also record calls of FUNCTION, with its first six integer arguments and its result
     ///
-    /// FUNCTION is a name from a symbol table, or a demangled name of the program or of a library that it is linked with:
-    /// with or without parameters and namespaces, and with `*`. Symbols are also found in other programs that
-    /// it runs and libraries that it loads. Can be given more than once. Calls of libpmemobj's transactional
+    /// FUNCTION is a name from a symbol table, or the demangled name of a function of the program or of a library that it is
+    /// linked with. A demangled name may be given with or without parameters and namespaces, and may contain `*`. Names from
+    /// symbol tables are also found in other programs that it runs and in libraries that it loads. Can be given more than once. Calls of libpmemobj's transactional
     /// functions are always recorded.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
 
     /// Count how often each source line is executed, and write the counts to FILE
     ///
-    /// All processes of the run are counted together. Lines need debug information (compile with -g). Code that
-    /// is in no file, such as generated code, is left out.
+    /// The counts are the sums over all processes of the run. Source lines need debug information (compile with -g). Code that
+    /// belongs to no file, such as code generated at run time, is left out.
     #[arg(long, value_name = "FILE")]
     pub coverage: Option<PathBuf>,
 

@@ -23,7 +23,9 @@ pub struct ReplayArgs {
     #[arg(value_name = "FINDING")]
     pub finding: String,
 
-    /// Print which of several stores recovery reads after the crash, then run recovery under gdb, which stops where it crashes or exits, and shows the stack
+    /// Run recovery under gdb, which stops where recovery crashes or exits and shows the stack
+    ///
+    /// Before that, brownout prints the loads of recovery that can read from several stores after the crash, and which stores they read.
     #[arg(long, conflicts_with = "keep")]
     pub gdb: bool,
 

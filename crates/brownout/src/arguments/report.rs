@@ -29,11 +29,11 @@ pub struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,
 
-    /// Show every finding in full; otherwise only bugs are, and others take one line per rule and location
+    /// Show every finding in full, not only bugs; by default, other findings take one line per rule and location
     #[arg(long, alias = "warnings")]
     pub verbose: bool,
 
-    /// Show all findings; otherwise at most 20
+    /// Show all findings; by default, at most 20
     #[arg(long)]
     pub all: bool,
 

@@ -12,6 +12,7 @@ use super::{FailurePointArgs, Format, SelectionArgs};
   brownout stat run.trace
   brownout stat run.trace --top 30
   brownout stat run.trace --failure-points --after pmemobj_create
+  brownout stat run.trace --behaviours
   brownout stat run.trace --format json | jq '.files[] | select(.persistent).path'")]
 pub struct StatArgs {
     /// The trace to read, or a results directory with one
@@ -22,13 +23,17 @@ pub struct StatArgs {
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 
-    /// Number of call sites to show
+    /// Number of call sites, types or fields to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub top: usize,
 
     /// Show the failure points that `brownout crash` would test, as a call tree
     #[arg(long)]
     pub failure_points: bool,
+
+    /// Show the types and fields of persistent objects that the stores change
+    #[arg(long, conflicts_with = "failure_points")]
+    pub behaviours: bool,
 
     #[command(flatten)]
     pub points: FailurePointArgs,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use brownout_crash::SuspectedStores;
 use brownout_engine::{Recording, StopReason};
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
@@ -94,7 +95,8 @@ pub fn check(
     }
     match &plan {
         Some(plan) if can_crash => {
-            let test = (plan, &lint_run.suspects[..]);
+            let suspected = (&lint_run.suspects[..], &lint_run.suspected_stores);
+            let test = (plan, suspected);
             test_crashes(
                 test,
                 settings,
@@ -155,7 +157,7 @@ fn record_target(
 
 /// Tests crashes of the recorded run and adds what that shows to the results.
 fn test_crashes(
-    (plan, suspects): (&Plan, &[LintSuspect]),
+    (plan, suspected): (&Plan, (&[LintSuspect], &SuspectedStores)),
     settings: &Settings,
     decisions: &Decisions,
     directory: &OutputDirectory,
@@ -171,8 +173,8 @@ fn test_crashes(
         begin()?;
     }
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
-    match crash_test(&mut trace, plan, suspects, directory, &begin, console) {
-        Ok(tested) => results.add_crash_test(tested, suspects, settings, console),
+    match crash_test(&mut trace, plan, suspected, directory, &begin, console) {
+        Ok(tested) => results.add_crash_test(tested, suspected.0, settings, console),
         // The results that were to be resumed stay as they are.
         Err(failure) if !output_directory::is_in_use() => return Err(failure),
         Err(failure) => {
@@ -226,6 +228,8 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
             .collect(),
         directory: Some(settings.directory.to_string_lossy().into_owned()),
         accepted_ends: settings.accepted_ends(),
+        model: Some(settings.model.name.to_owned()),
+        patterns: settings.pattern_texts(),
         ..Subject::default()
     }
 }

@@ -37,6 +37,10 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     plan.recorded_by = RecordedBy::AnEarlierCommand;
     if let Some(shard) = arguments.shard {
         check_selectable(plan.strategy, "--shard")?;
+        if plan.memory.is_some() {
+            // It may be in the configuration file.
+            return Err(Failure::MemoryOfPart);
+        }
         plan.shard = shard;
     }
     let decisions = Decisions::read(&settings)?;
@@ -75,7 +79,8 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
         // The directory belongs to brownout, even if the test fails.
         begin()?;
     }
-    let tested = crash_test(&mut trace, &plan, &suspects, &directory, &begin, console);
+    let suspected = (&suspects[..], &examined.suspected_stores);
+    let tested = crash_test(&mut trace, &plan, suspected, &directory, &begin, console);
     // Damage first: it may be the reason of everything else.
     let tested = tested.map_err(|failure| trace.damage().unwrap_or(failure))?;
     results.shortfalls.extend(trace.shortfall());

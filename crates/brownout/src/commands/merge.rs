@@ -14,7 +14,7 @@ use crate::crash_test::{
     CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, none_tested, reads_summary,
 };
 use crate::decisions::Decisions;
-use crate::earlier_findings;
+use crate::earlier_findings::{self, FindingsOf};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
@@ -42,6 +42,11 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     earlier_findings::complete(&mut results.findings, fresh);
     results.wrappers = examined.wrappers;
     results.wrappers.learn(&results.findings);
+
+    for part in &arguments.parts {
+        let (part, ..) = OutputDirectory::open(part)?;
+        results.keep_known(&part, FindingsOf::TraceAnalyses)?;
+    }
 
     let mut directory = OutputDirectory::claim(&out)?;
     directory.set_trace(&parts.trace);

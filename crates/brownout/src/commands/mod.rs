@@ -4,6 +4,7 @@
 mod check;
 mod crash;
 mod demo;
+mod diff;
 mod dump;
 mod explain;
 mod image;
@@ -31,6 +32,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
         Command::Report(arguments) => report::run(&arguments, console).map(Status::from),
+        Command::Diff(arguments) => diff::run(&arguments, console).map(Status::from),
         Command::Explain(arguments) => explain::run(&arguments).map(Status::from),
         Command::Stat(arguments) => stat::run(&arguments, console).map(Status::from),
         Command::Dump(arguments) => dump::run(&arguments, console).map(Status::from),

@@ -31,7 +31,12 @@ use crate::trace_file::TraceFile;
 use crate::watch_list::watch_list;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
-    check_output(&arguments.output)?;
+    if check_output(&arguments.output)? {
+        console.remark(format_args!(
+            "`{}` contains an earlier trace, which is replaced",
+            arguments.output.display()
+        ));
+    }
     let recording = record(arguments, None, console)?;
     sync_file(&arguments.output)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
@@ -48,15 +53,15 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
     Ok(pass_on(recording.end))
 }
 
-/// A file that is not a trace is not overwritten: `-o` may have been given the path of a pool.
-fn check_output(path: &Path) -> Result<(), Failure> {
+/// A file that is not a trace is not overwritten: `-o` may have been given the path of a pool. Returns whether there is a trace.
+fn check_output(path: &Path) -> Result<bool, Failure> {
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0);
     if is_file && matches!(TraceReader::open(path), Err(ReadError::NotATrace)) {
         return Err(Failure::NotOverwritten {
             path: path.to_owned(),
         });
     }
-    Ok(())
+    Ok(is_file)
 }
 
 /// Records, and prints a warning for everything that went wrong. `scope` is that of a crash test of the trace, if it is

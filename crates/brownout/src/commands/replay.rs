@@ -84,8 +84,8 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let rule = finding.map(|finding| finding.rule);
     if let Some(rule) = rule.filter(|rule| !as_before(rule)) {
         console.warn(format_args!(
-            "this is not the result that was found before, which was {rule}; the program, or files other than the persistent \
-             ones, may have changed"
+            "the result differs from the earlier one, which was {rule}; the program, or files other than the persistent ones, \
+             may have changed"
         ));
     }
     Ok(if verdict.passed() {
@@ -224,8 +224,8 @@ fn expectation(token: &Token, directory: &Path, console: &Console) -> Result<Exp
         }
     }
     console.warn(
-        "recovery had to print an expected output, which is not known here; its output is not compared: \
-         give the directory with the results of the test",
+        "the output of recovery is not compared with the expected output, which is not known here; \
+         give the results directory of the test to compare it",
     );
     Ok(Expectation::Anything)
 }

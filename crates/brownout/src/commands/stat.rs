@@ -1,10 +1,12 @@
 //! `brownout stat`: statistics of a trace.
 
+mod behaviours;
 mod census;
 mod failure_points;
 mod human;
 mod json;
 mod sites;
+mod update_behaviours;
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
@@ -60,6 +62,9 @@ impl Statistics<'_> {
 pub fn run(arguments: &StatArgs, console: &Console) -> Result<ExitCode, Failure> {
     if arguments.failure_points {
         return failure_points::run(arguments, console);
+    }
+    if arguments.behaviours {
+        return behaviours::run(arguments, console);
     }
     let mut trace = TraceFile::open(&arguments.trace)?;
     let patterns = trace.patterns(&arguments.selection.patterns)?;

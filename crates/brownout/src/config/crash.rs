@@ -7,8 +7,8 @@
 //! after = "pmemobj_create"
 //! ```
 //!
-//! Its keys are the options of the command line without the leading dashes. The relative paths of `expect-output` and
-//! `expect-one-of` start in the directory of the file; `recover` and `client` are commands, which run in the working directory.
+//! Its keys are the options of the command line without the leading dashes. The relative paths of `expect-output`,
+//! `expect-one-of` and `memory` start in the directory of the file; `recover` and `client` are commands, which run in the working directory.
 
 use std::path::{Path, PathBuf};
 
@@ -39,6 +39,7 @@ pub struct CrashKeys {
     jobs: Option<u32>,
     time_limit: Option<String>,
     allow_network: Option<bool>,
+    memory: Option<PathBuf>,
 }
 
 /// One text, or a list of texts.
@@ -81,6 +82,7 @@ impl CrashKeys {
             jobs: self.jobs.or(base.jobs),
             time_limit: self.time_limit.or(base.time_limit),
             allow_network: self.allow_network.or(base.allow_network),
+            memory: self.memory.or(base.memory),
         }
     }
 
@@ -113,6 +115,7 @@ impl CrashKeys {
         Self {
             expect_output: self.expect_output.map(rooted),
             expect_one_of: self.expect_one_of.map(rooted),
+            memory: self.memory.map(rooted),
             ..self
         }
     }
@@ -152,6 +155,7 @@ impl CrashKeys {
         options.jobs = options.jobs.or(keys.jobs);
         options.time_limit = options.time_limit.or_else(|| time(keys.time_limit));
         options.allow_network |= keys.allow_network.unwrap_or_default();
+        options.memory = options.memory.or(keys.memory);
         options
     }
 }

@@ -9,6 +9,7 @@ use brownout_report::{Frame, primary_frame};
 use brownout_trace::{AppPc, ContextId, Definitions, Event, EventKind, ProcessId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::code_identity::CodeIdentity;
 use super::point_filters::PointFilters;
 use crate::failure::Failure;
 use crate::stacks::{self, StackTable, report_frame};
@@ -30,6 +31,7 @@ pub struct CrashSymbols {
     storing_functions: Option<HashSet<Function>>,
     filters: PointFilters,
     known_wanted: FxHashMap<StackId, bool>,
+    code: CodeIdentity,
 }
 
 impl CrashSymbols {
@@ -42,6 +44,7 @@ impl CrashSymbols {
             storing_functions: None,
             filters,
             known_wanted: FxHashMap::default(),
+            code: CodeIdentity::default(),
         }
     }
 
@@ -134,6 +137,11 @@ impl Symbols for CrashSymbols {
             none if none >= frames.len() => line_of(frames),
             at => line_of(&frames[at..]),
         }
+    }
+
+    fn code(&mut self, stack: StackId) -> String {
+        let frames = self.frames(stack);
+        self.code.of(&frames)
     }
 
     fn recovery_frames(&mut self, frames: &[RawFrame]) -> Vec<Frame> {

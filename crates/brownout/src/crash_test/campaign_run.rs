@@ -3,7 +3,7 @@
 use brownout_crash::journal::Head;
 use brownout_crash::{
     Campaign, CampaignEnding, Collaborators, CrashError, Journal, PossibleReads, Progress,
-    StrategyInput, Suspect, TraceIdentity, read_by_recovery,
+    StrategyInput, Suspect, TestedBehaviour, TraceIdentity, stored_bytes_uses,
 };
 use brownout_recovery::{RecoveryRunner, RunnerPool};
 
@@ -13,6 +13,7 @@ use super::preparation::Prepared;
 use super::recovery_reads::{ReadFindings, by_finding, most_read_first};
 use super::resumption::{earlier_entries, open_journal};
 use super::trial_results::TrialResults;
+use crate::behaviour_memory::BehaviourMemory;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::output_directory::OutputDirectory;
@@ -25,10 +26,12 @@ pub struct CampaignResults {
     /// How the test ended, earlier campaigns included.
     pub ending: CampaignEnding,
     pub progress: Progress,
-    /// Which findings are about bytes that recovery reads.
+    /// What recovery does with the bytes that findings are about.
     pub read_findings: ReadFindings,
     /// The reads of recovery that can see several stores, if they are to be examined.
     pub possible_reads: Option<PossibleReads>,
+    /// The update behaviours that were decided, if they are to be remembered.
+    pub tested_behaviours: Vec<TestedBehaviour>,
     /// The runners, unless one of them still has a recovery that goes on after the time limit.
     pub runners: Option<Vec<RecoveryRunner>>,
 }
@@ -45,9 +48,16 @@ pub fn run_campaign(
 ) -> Result<CampaignResults, Failure> {
     let mut suspects: Vec<Suspect> = suspects.iter().map(|known| known.suspect.clone()).collect();
     let reads = &prepared.reads;
-    let read = read_by_recovery(&suspects, &prepared.run, &reads.observed)?;
-    let read_findings = by_finding(&suspects, &read);
-    most_read_first(&mut suspects, &read);
+    let uses = stored_bytes_uses(&suspects, &prepared.run, &reads.observed)?;
+    let read_findings = by_finding(&suspects, &uses);
+    most_read_first(&mut suspects, &uses);
+    let configuration = plan.configuration(trace);
+    let memory = plan
+        .memory
+        .as_ref()
+        .map(BehaviourMemory::read)
+        .transpose()?;
+    let memory = memory.map(|memory| memory.under(&configuration, plan.resume));
     let mut strategy = (plan.strategy.start)(StrategyInput {
         run: &prepared.run,
         survey: &prepared.survey,
@@ -58,9 +68,10 @@ pub fn run_campaign(
         suspects: &suspects,
         profile: plan.profile,
         tearing: plan.tearing,
+        memory: memory.as_ref(),
     })?;
     let head = Head {
-        configuration: plan.configuration(trace),
+        configuration,
         shards: vec![plan.shard],
         points: strategy.planned(),
     };
@@ -91,17 +102,20 @@ pub fn run_campaign(
         symbols: &mut prepared.symbols,
         observer: monitor,
     })?;
+    let progress = campaign.progress();
+    let trials = campaign.into_trials();
     Ok(CampaignResults {
+        tested_behaviours: strategy.tested_behaviours(&trials),
         journal,
         ending: match earlier.ending {
             Some(earlier) => earlier.continued(ending),
             None => ending,
         },
-        progress: campaign.progress(),
+        progress,
         runners: pool.is_idle().then(|| pool.close()),
         results: TrialResults {
             configuration: head.configuration,
-            trials: campaign.into_trials(),
+            trials,
             suspects: strategy.suspects().to_vec(),
             causes: earlier.causes,
             explanations: earlier.explanations,

@@ -1,7 +1,8 @@
 //! Which failures the search for causes begins with, and the search.
 
 use brownout_crash::{
-    CrashError, ProgressObserver, Trial, group, narrow, passed_in_order, without_suspects,
+    CrashError, ProgressObserver, SuspectedStores, Trial, group, narrow, passed_in_order,
+    without_suspects,
 };
 use brownout_recovery::RunnerPool;
 
@@ -20,7 +21,7 @@ const MOST_NARROWED: usize = 64;
 /// Searches for the stores that make the difference between failures and images that pass, and adds them to the results.
 pub fn search_causes(
     prepared: &mut Prepared,
-    plan: &Plan,
+    (plan, suspected): (&Plan, &SuspectedStores),
     tested: &mut CampaignResults,
     monitor: &mut CrashTestMonitor,
     console: &Console,
@@ -37,7 +38,7 @@ pub fn search_causes(
     let found = narrow(
         &prepared.run,
         &prepared.survey.files,
-        (asked, &tested.results.trials),
+        (asked, &tested.results.trials, suspected),
         &plan.scope.operations,
         prepared.time_limit,
         &mut RunnerPool::new(runners),
@@ -78,4 +79,48 @@ fn most_promising_first(failures: &mut [Trial], trials: &[Trial]) {
         let distance = failure.point.event - nearest;
         (!operation.active, operation.completed == 0, distance)
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use brownout_crash::{CrashPoint, Operation, PointKind, TrialPurpose};
+    use brownout_recovery::Verdict;
+
+    use super::*;
+
+    fn trial(event: u64, verdict: Verdict, completed: u64, active: bool) -> Trial {
+        Trial {
+            point: CrashPoint::program_order(event),
+            kind: PointKind::Fence,
+            purpose: TrialPurpose::FailurePoint,
+            operation: Some(Operation { completed, active }),
+            image: event.to_string(),
+            same_as: None,
+            reached_from: None,
+            verdict,
+            fails_anyway: false,
+            seconds: 0.0,
+            failure: None,
+            observation: None,
+            behaviour: None,
+        }
+    }
+
+    #[test]
+    fn failures_inside_operations_near_an_image_that_passed_come_first() {
+        let failed = |event, completed, active| trial(event, Verdict::Failed(1), completed, active);
+        let passed = [20, 50].map(|event| trial(event, Verdict::Passed, 1, true));
+        let mut failures = vec![
+            failed(10, 0, false),
+            failed(35, 1, false),
+            failed(40, 1, true),
+            failed(52, 2, true),
+            failed(12, 0, true),
+        ];
+        let trials: Vec<Trial> = failures.iter().chain(&passed).cloned().collect();
+        most_promising_first(&mut failures, &trials);
+        let order: Vec<u64> = failures.iter().map(|trial| trial.point.event).collect();
+        // Inside later operations, inside the first one, between operations, before the first one.
+        assert_eq!(order, [52, 40, 12, 35, 10]);
+    }
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use brownout_crash::{
-    CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, judge, recovered_images, tried,
+    CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, StrategyInfo, judge,
+    recovered_images, tried,
 };
 use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason};
 
@@ -91,6 +92,9 @@ fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
         suspects_not_tried,
         stores: Covered::new(tried.stores, of.stores),
         orders: Covered::new(tried.orders, of.orders),
+        behaviours: Covered::new(tried.behaviours, of.behaviours),
+        behaviours_unknown: of.behaviours_unknown,
+        behaviours_tested_earlier: of.remembered,
         recoveries: recovered_images(&results.trials),
         seconds: ending.seconds,
         ..CrashCoverage::default()
@@ -125,7 +129,9 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
 fn options_for_more(coverage: &CrashCoverage) -> String {
     let is_left = |covered: Covered| covered.tried < covered.of;
     let mut text = String::new();
-    if is_left(coverage.occurrences) {
+    let strategy = StrategyInfo::named(&coverage.strategy);
+    let tests_behaviours = strategy.is_some_and(|strategy| strategy.tests_behaviours);
+    if is_left(coverage.occurrences) && !tests_behaviours {
         text.push_str("; `--occurrences N` tries N occurrences of each failure point");
     }
     if is_left(coverage.orders) {
@@ -232,8 +238,8 @@ fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<Reaso
     (!is_known).then(|| {
         let they = if progress.running == 1 { "it" } else { "they" };
         Reason::other(format!(
-            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang; give more time with \
-             --time-limit, or a recovery less time with --recover-time-limit",
+            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang; raise \
+             --time-limit, or lower --recover-time-limit",
             recoveries(progress.running)
         ))
     })
@@ -255,11 +261,13 @@ fn nothing_to_test(
             }
         });
     }
-    (progress.done == 0).then(|| {
-        none_tested(&format!(
+    // What earlier runs have tested is named as left out.
+    (progress.done == 0 && ending.extent.remembered == 0).then(|| match part == Shard::default() {
+        true => none_tested(": there is no crash image to try"),
+        false => none_tested(&format!(
             ": none of the crash images belongs to part {part}; \
              `brownout merge` shows what all parts have tested"
-        ))
+        )),
     })
 }
 

@@ -5,6 +5,7 @@ use brownout_crash::{
     CrashError, Explanation, ProgressObserver as _, Trial, UnpersistedReads, explain, group,
     representatives, unpersisted_reads, without_suspects,
 };
+use brownout_recovery::RunnerPool;
 
 use super::campaign_run::CampaignResults;
 use super::monitor::CrashTestMonitor;
@@ -31,13 +32,13 @@ pub fn explain_failures(
         return Ok(());
     }
     monitor.begin_explaining();
-    let mut runner = open_runner(plan, &prepared.survey)?;
+    let mut pool = RunnerPool::new(vec![open_runner(plan, &prepared.survey)?]);
     let found: Vec<Explanation> = explain(
         &prepared.run,
         (&prepared.survey.files, plan.profile),
         &asked.iter().collect::<Vec<&Trial>>(),
         prepared.time_limit,
-        &mut runner,
+        &mut pool,
         &mut prepared.symbols,
         monitor,
     )?;
@@ -61,13 +62,13 @@ pub fn examine_reads(
         return Ok(None);
     };
     monitor.begin_explaining();
-    let mut runner = open_runner(plan, &prepared.survey)?;
+    let mut pool = RunnerPool::new(vec![open_runner(plan, &prepared.survey)?]);
     let found = unpersisted_reads(
         &prepared.run,
         (&prepared.survey.files, plan.profile),
         &possible,
         prepared.time_limit,
-        &mut runner,
+        &mut pool,
         &mut prepared.symbols,
         monitor,
         |point, operation| tested.results.token(point, operation),

@@ -16,6 +16,7 @@ pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &Trace
         functions: creations.functions().map(str::to_owned).collect(),
         files,
         unopened: Vec::new(),
+        tested_behaviours: 0,
     }
 }
 

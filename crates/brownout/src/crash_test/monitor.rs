@@ -11,9 +11,12 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::quantity::{number_of, recoveries};
 
-/// The search for causes may take this long, or half as long as the trials, but this long only if the time limit of the
-/// trials is not shorter.
-const LEAST_SEARCH: Duration = Duration::from_secs(10);
+/// A search after the trials may take half as long as the trials, but at least this long, as far as the time limit allows it.
+const USUAL_SEARCH: Duration = Duration::from_secs(10);
+/// All searches together may exceed the time limit of the trials by this part of it.
+const EXCESS_PART: u32 = 5;
+/// Each may take this long in any case, unless the time limit is shorter.
+const LEAST_SEARCH: Duration = Duration::from_secs(2);
 
 /// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,11 +36,17 @@ pub struct CrashTestMonitor {
     /// When to stop.
     deadline: Option<Instant>,
     trials_started: Instant,
+    /// How long the trials took; known when they are over.
+    trials_took: Option<Duration>,
     progress: Progress,
     /// Crash points tried in an earlier run.
     before: Option<u64>,
     /// What the deadline is for.
     phase: Phase,
+    /// Whether the search that is running was stopped.
+    search_stopped: bool,
+    /// How many searches for causes are finished, and of how many.
+    searched: (usize, usize),
     /// Why earlier phases were not finished.
     cut: Vec<String>,
     /// Whether crashes were left untried because of an interruption or the time limit.
@@ -52,9 +61,12 @@ impl CrashTestMonitor {
             time_limit,
             deadline: None,
             trials_started: Instant::now(),
+            trials_took: None,
             progress: console.progress("reading", None),
             before: None,
             phase: Phase::Trials,
+            search_stopped: false,
+            searched: (0, 0),
             cut: Vec::new(),
             trials_stopped: false,
         }
@@ -82,6 +94,7 @@ impl CrashTestMonitor {
     /// The search for causes has its own share of time, after that of the trials.
     pub fn begin_narrowing(&mut self, findings: usize) {
         self.begin_search(Phase::Narrowing, "searching for causes");
+        self.searched = (0, findings);
         self.console.remark(format_args!(
             "searching for the stores that cause {}",
             number_of(findings as u64, "finding")
@@ -95,10 +108,12 @@ impl CrashTestMonitor {
 
     fn begin_search(&mut self, phase: Phase, what: &'static str) {
         self.cut.extend(self.cut_short());
-        let least = self.time_limit.unwrap_or(LEAST_SEARCH).min(LEAST_SEARCH);
-        let share = (self.trials_started.elapsed() / 2).max(least);
+        let elapsed = self.trials_started.elapsed();
+        let took = *self.trials_took.get_or_insert(elapsed);
+        let share = share_of_search(phase, took, elapsed, self.time_limit);
         self.deadline = Some(Instant::now() + share);
         self.phase = phase;
+        self.search_stopped = false;
         self.progress = self.console.progress(what, None);
     }
 
@@ -109,13 +124,22 @@ impl CrashTestMonitor {
 
     /// Why the search that is running was not finished, if it was not.
     fn cut_short(&self) -> Option<String> {
+        let (done, of) = self.searched;
         let what = match self.phase {
             Phase::Trials => return None,
-            Phase::Narrowing => "the search for causes",
-            Phase::Explaining => "the search for reads that can see several stores",
+            Phase::Narrowing => {
+                let findings = number_of(of as u64, "finding");
+                format!("the search for causes ended early, after {done} of {findings}")
+            }
+            Phase::Explaining => {
+                "the search for reads that can see several stores ended early".to_owned()
+            }
         };
-        let cut = self.interrupted() || self.is_over();
-        cut.then(|| format!("{what} ended early: {}", self.reason()))
+        let why = match self.interrupted() {
+            true => self.reason(),
+            false => "its part of the time limit was used up",
+        };
+        self.search_stopped.then(|| format!("{what}: {why}"))
     }
 
     /// Whether an interruption or the time limit kept crashes from being tried.
@@ -148,6 +172,7 @@ impl ProgressObserver for CrashTestMonitor {
     }
 
     fn explained(&mut self, done: usize, of: usize) {
+        self.searched = (done, of);
         self.progress
             .show(|| format!("causes: {done} of {of} searches finished"));
     }
@@ -158,13 +183,41 @@ impl ProgressObserver for CrashTestMonitor {
 
     fn stop(&mut self) -> bool {
         let stop = self.interrupted() || self.is_over();
-        self.trials_stopped |= stop && self.phase == Phase::Trials;
+        match self.phase {
+            Phase::Trials => self.trials_stopped |= stop,
+            Phase::Narrowing | Phase::Explaining => self.search_stopped |= stop,
+        }
         stop
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        self.deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     fn interrupted(&self) -> bool {
         self.interrupt.as_ref().is_some_and(Interrupt::asked)
     }
+}
+
+/// How long a search may take. The trials `took` so long, and it begins when so much time has `elapsed` since they began.
+fn share_of_search(
+    phase: Phase,
+    took: Duration,
+    elapsed: Duration,
+    time_limit: Option<Duration>,
+) -> Duration {
+    let usual = (took / 2).max(USUAL_SEARCH);
+    let Some(limit) = time_limit else {
+        return usual;
+    };
+    let left = (limit + limit / EXCESS_PART).saturating_sub(elapsed);
+    let left = match phase {
+        // The searches that follow need some of it.
+        Phase::Narrowing => left * 3 / 4,
+        Phase::Trials | Phase::Explaining => left,
+    };
+    usual.min(left).max(limit.min(LEAST_SEARCH))
 }
 
 fn describe(tried: Tried, before: u64, elapsed: Duration, most_left: Option<Duration>) -> String {
@@ -210,5 +263,20 @@ mod tests {
         assert_eq!(shown(None), format!("{start}, 1:30 min left"));
         let limited = shown(Some(Duration::from_secs(20)));
         assert_eq!(limited, format!("{start}, 20 s left"));
+    }
+
+    #[test]
+    fn searches_exceed_the_time_limit_by_a_fifth() {
+        let seconds = Duration::from_secs;
+        let limit = Some(seconds(30));
+        let causes = |took, limit| share_of_search(Phase::Narrowing, took, took, limit);
+        assert_eq!(causes(seconds(30), limit), Duration::from_millis(4500));
+        let reads = share_of_search(Phase::Explaining, seconds(30), seconds(34), limit);
+        assert_eq!(reads, seconds(2));
+        // What the trials leave of their time is free for searches.
+        assert_eq!(causes(seconds(1), limit), seconds(10));
+        assert_eq!(causes(seconds(600), Some(seconds(600))), seconds(90));
+        assert_eq!(causes(seconds(1), Some(seconds(1))), seconds(1));
+        assert_eq!(causes(seconds(60), None), seconds(30));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
-use brownout_model::{Profile, Tearing};
+use brownout_model::{Profile, Tearing, Wait};
 use brownout_names::FunctionPattern;
 use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
 
@@ -15,6 +15,7 @@ use super::function_name;
 use super::missing_function::RecordedBy;
 use super::point_filters::PointFilters;
 use crate::arguments::{CrashTestArgs, FailurePointArgs};
+use crate::behaviour_memory::BehaviourMemory;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -29,6 +30,23 @@ pub fn check_selectable(
             strategy: strategy.name,
         }),
         false => Ok(()),
+    }
+}
+
+/// Refuses what a strategy cannot do that only tries other orders of stores.
+fn check_reordering(
+    strategy: &'static StrategyInfo,
+    occurrences: Option<u32>,
+    profile: &Profile,
+) -> Result<(), Failure> {
+    let name = strategy.name;
+    match strategy.tests_behaviours {
+        true if occurrences.is_some() => Err(Failure::OnlyReorders { strategy: name }),
+        true if profile.cached == Wait::Nothing => Err(Failure::NothingReordered {
+            strategy: name,
+            model: profile.name,
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -63,6 +81,8 @@ pub struct Plan {
     pub narrowing: bool,
     /// Whether to report reads of recovery that can see stores which are late.
     pub examines_reads: bool,
+    /// What remembers the update behaviours that were tested.
+    pub memory: Option<BehaviourMemory>,
 }
 
 impl Plan {
@@ -102,6 +122,7 @@ impl Plan {
         if let Some((option, _)) = selecting.into_iter().find(|(_, given)| *given) {
             check_selectable(strategy, option)?;
         }
+        check_reordering(strategy, arguments.occurrences, &settings.model)?;
         let exploring = [
             ("--max-states", arguments.max_states.is_some()),
             ("--tearing", arguments.tearing.is_some()),
@@ -140,6 +161,7 @@ impl Plan {
             shard: Shard::default(),
             narrowing: !arguments.no_narrowing,
             examines_reads: strategy.tries_all && settings.levels.is_on(&UNPERSISTED_READ),
+            memory: memory(arguments, strategy)?,
         }))
     }
 
@@ -212,6 +234,22 @@ pub fn scope(points: &FailurePointArgs) -> Scope {
 fn text<'p>(patterns: impl IntoIterator<Item = &'p FunctionPattern>) -> Vec<String> {
     let patterns = patterns.into_iter();
     patterns.map(|pattern| pattern.text().to_owned()).collect()
+}
+
+/// The memory, if there is to be one. It must be usable before anything is recorded.
+fn memory(
+    arguments: &CrashTestArgs,
+    strategy: &'static StrategyInfo,
+) -> Result<Option<BehaviourMemory>, Failure> {
+    let Some(path) = &arguments.memory else {
+        return Ok(None);
+    };
+    if !strategy.tests_behaviours {
+        return Err(Failure::NoBehaviours {
+            strategy: strategy.name,
+        });
+    }
+    BehaviourMemory::open(path).map(Some)
 }
 
 fn expectation(arguments: &CrashTestArgs) -> Result<Expectation, Failure> {

@@ -6,10 +6,11 @@ use std::path::Path;
 use brownout_crash::journal;
 use brownout_crash::{
     CrashError, CrashImage, FailurePoints, Leaf, ObservedReads, Occurrence, Operation, RecordedRun,
-    Survey, Suspect, UncrashedRecovery, observe_reads, observe_reads_after, reads_changed_bytes,
+    StoredBytesUse, Survey, Suspect, UncrashedRecovery, observe_reads, observe_reads_after,
+    reads_changed_bytes,
 };
 use brownout_recovery::Orphans;
-use brownout_report::{ReadFile, ReadsSummary, either_known};
+use brownout_report::{ReadFile, ReadsSummary};
 
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
@@ -21,8 +22,8 @@ use crate::suspects::JudgedSuspect;
 /// How often recovery is observed again if it has processes that nobody waits for.
 const MOST_REPETITIONS: usize = 3;
 
-/// Whether recovery reads what each finding stores, by the id of the finding; `None` if that is not known.
-pub type ReadFindings = BTreeMap<String, Option<bool>>;
+/// What recovery does with what each finding stores, by the id of the finding; `None` if that is not known.
+pub type ReadFindings = BTreeMap<String, Option<StoredBytesUse>>;
 
 /// What is known about the reads of the recovery of a test.
 pub struct TestReads {
@@ -141,7 +142,9 @@ pub fn unread_changes(
     let leaves = points.leaves().iter();
     let first = leaves.flat_map(Leaf::chosen).map(|crash| crash.event).min();
     // Stores of findings are lost in the images that try them, however early they were made.
-    let reads_lost = findings.values().any(|&read| read == Some(true));
+    let reads_lost = findings
+        .values()
+        .any(|&used| used == Some(StoredBytesUse::Read));
     let Some(first) = first.filter(|_| !reads_lost) else {
         return Ok(None);
     };
@@ -165,14 +168,14 @@ fn shown(path: &Path) -> String {
 }
 
 /// Puts suspects first whose bytes recovery reads, and last those whose bytes it never reads.
-pub fn most_read_first(suspects: &mut Vec<Suspect>, read: &[Option<bool>]) {
+pub fn most_read_first(suspects: &mut Vec<Suspect>, uses: &[Option<StoredBytesUse>]) {
     let mut ranked: Vec<(u8, Suspect)> = std::mem::take(suspects)
         .into_iter()
-        .zip(read)
-        .map(|(suspect, read)| match read {
-            Some(true) => (0, suspect),
+        .zip(uses)
+        .map(|(suspect, used)| match used {
+            Some(StoredBytesUse::Read) => (0, suspect),
             None => (1, suspect),
-            Some(false) => (2, suspect),
+            Some(StoredBytesUse::Unread | StoredBytesUse::Overwritten) => (2, suspect),
         })
         .collect();
     ranked.sort_by_key(|&(rank, _)| rank);
@@ -180,11 +183,11 @@ pub fn most_read_first(suspects: &mut Vec<Suspect>, read: &[Option<bool>]) {
 }
 
 /// What is known about each finding. Several suspects can be one finding.
-pub fn by_finding(suspects: &[Suspect], read: &[Option<bool>]) -> ReadFindings {
+pub fn by_finding(suspects: &[Suspect], uses: &[Option<StoredBytesUse>]) -> ReadFindings {
     let mut findings = ReadFindings::new();
-    for (suspect, &read) in suspects.iter().zip(read) {
-        let known = findings.entry(suspect.finding.clone()).or_insert(read);
-        *known = either_known(*known, read);
+    for (suspect, &used) in suspects.iter().zip(uses) {
+        let known = findings.entry(suspect.finding.clone()).or_insert(used);
+        *known = StoredBytesUse::of_both(*known, used);
     }
     findings
 }
@@ -192,6 +195,7 @@ pub fn by_finding(suspects: &[Suspect], read: &[Option<bool>]) -> ReadFindings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use StoredBytesUse::{Overwritten, Read, Unread};
     use brownout_crash::Suspicion;
 
     fn suspect(finding: &str) -> Suspect {
@@ -207,24 +211,27 @@ mod tests {
     #[test]
     fn suspects_whose_bytes_are_read_come_first() {
         let mut suspects = ["a", "b", "c", "d"].map(suspect).to_vec();
-        let read = [Some(false), None, Some(true), None];
-        most_read_first(&mut suspects, &read);
+        let uses = [Some(Unread), None, Some(Read), None];
+        most_read_first(&mut suspects, &uses);
         let order: Vec<&str> = suspects.iter().map(|one| one.finding.as_str()).collect();
         assert_eq!(order, ["c", "b", "d", "a"]);
     }
 
     #[test]
     fn a_finding_is_unread_only_if_all_its_suspects_are() {
-        let suspects = ["a", "a", "b", "b", "c", "c"].map(suspect);
-        let read = [
-            Some(false),
-            Some(true),
-            Some(false),
+        let suspects = ["a", "a", "b", "b", "c", "c", "d", "d"].map(suspect);
+        let uses = [
+            Some(Unread),
+            Some(Read),
+            Some(Overwritten),
             None,
-            Some(false),
-            Some(false),
+            Some(Unread),
+            Some(Overwritten),
+            Some(Overwritten),
+            Some(Overwritten),
         ];
-        let findings: Vec<Option<bool>> = by_finding(&suspects, &read).into_values().collect();
-        assert_eq!(findings, [Some(true), None, Some(false)]);
+        let findings: Vec<_> = by_finding(&suspects, &uses).into_values().collect();
+        let expected = [Some(Read), None, Some(Unread), Some(Overwritten)];
+        assert_eq!(findings, expected);
     }
 }

@@ -152,11 +152,7 @@ fn a_baseline_outlives_lines_that_are_added_above() {
     // The fingerprint includes the file name, which differs here.
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     dir.write("counter.c", &moved);
-    let compiled = std::process::Command::new("cc")
-        .args(["-O1", "-g", "-o", "counter", "counter.c"])
-        .current_dir(dir.directory.path())
-        .status();
-    assert!(compiled.unwrap().success());
+    dir.compile_again();
     let run = dir.check(&["--baseline", "known.json"], &["last"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
@@ -171,11 +167,7 @@ fn a_new_bug_above_a_known_one_is_new() {
     assert!(source.contains(loop_start));
     let new = format!("{loop_start}\t\tcounter->value = 98;\n");
     dir.write("counter.c", &source.replace(loop_start, &new));
-    let compiled = std::process::Command::new("cc")
-        .args(["-O1", "-g", "-o", "counter", "counter.c"])
-        .current_dir(dir.directory.path())
-        .status();
-    assert!(compiled.unwrap().success());
+    dir.compile_again();
     let run = dir.check(&["--baseline", "known.json"], &["last"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
@@ -248,11 +240,7 @@ fn a_generated_suppression_hides_its_finding_and_no_other() {
     // The same mistake in another line of the same function.
     let source = dir.read("counter.c").replace("= 99;", "= 98;");
     dir.write("counter.c", &source);
-    let compiled = std::process::Command::new("cc")
-        .args(["-O1", "-g", "-o", "counter", "counter.c"])
-        .current_dir(dir.directory.path())
-        .status();
-    assert!(compiled.unwrap().success());
+    dir.compile_again();
     let run = dir.check(&["--suppressions", "accepted.toml"], &["last"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
 }

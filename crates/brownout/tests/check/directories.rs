@@ -118,12 +118,13 @@ fn a_directory_that_another_check_uses_is_refused() {
 fn a_recording_replaces_traces_and_nothing_else() {
     let dir = TestDir::new();
     let record = |output| dir.brownout(&["record", "-o", output, "--", "./counter", "pool"]);
-    assert_eq!(record("trace").status, Some(0));
-    assert_eq!(
-        record("trace").status,
-        Some(0),
-        "an earlier trace is replaced"
-    );
+    let said = "`trace` contains an earlier trace, which is replaced";
+    let first = record("trace");
+    assert_eq!(first.status, Some(0));
+    assert!(!first.stderr.contains(said), "{}", first.stderr);
+    let second = record("trace");
+    assert_eq!(second.status, Some(0), "an earlier trace is replaced");
+    assert!(second.stderr.contains(said), "{}", second.stderr);
     dir.write("empty", "");
     assert_eq!(record("empty").status, Some(0));
     dir.write("thesis", "years of work");

@@ -3,6 +3,8 @@
 //!
 //! The program under test is `counter.c`, whose mistakes its arguments choose.
 
+mod artefacts;
+mod changes;
 mod config;
 mod decisions;
 mod demo;
@@ -23,6 +25,7 @@ mod wrappers;
 mod test_dir;
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 use test_dir::{Completed, TestDir, findings};
@@ -38,6 +41,15 @@ impl TestDir {
 
     fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
+    }
+
+    /// Compiles the program from the source that is in the directory now.
+    fn compile_again(&self) {
+        let compiled = Command::new("cc")
+            .args(["-O1", "-g", "-o", "counter", "counter.c"])
+            .current_dir(self.directory.path())
+            .status();
+        assert!(compiled.unwrap().success());
     }
 
     /// Checks the program with these mistakes in it.

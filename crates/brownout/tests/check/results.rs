@@ -76,6 +76,7 @@ fn results_are_written_in_every_format() {
     assert_eq!(
         names,
         [
+            "baseline.json",
             "findings.jsonl",
             "junit.xml",
             "report.html",

@@ -57,7 +57,7 @@ fn a_trace_cut_off_in_its_header_is_rejected() {
     let (_directory, path) = pool_and_semaphore(&[]).finish();
     let whole = fs::read(&path).unwrap();
     fs::write(&path, &whole[..20]).unwrap();
-    all_reject(&path, "stopped at byte");
+    all_reject(&path, "readable only up to byte");
 }
 
 #[test]

@@ -152,3 +152,37 @@ fn parts_of_a_default_test_merge_to_the_whole() {
     assert_eq!(crash["failure_points"]["tried"], 10, "{crash}");
     assert_eq!(crash["occurrences"]["tried"], 105, "{crash}");
 }
+
+#[test]
+fn recoveries_that_hang_do_not_hide_other_failures() {
+    let dir = TestDir::with("crash/locked.c", &["-g"]);
+    // To be sure that one recovery hangs takes longer than this.
+    let run = dir.brownout(&[
+        "check",
+        "--recover",
+        "./locked {pm} check",
+        "--time-limit",
+        "15s",
+        "--jobs",
+        "2",
+        "--",
+        "./locked",
+        "pool",
+    ]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let findings = dir.findings();
+    let failed: Vec<&Value> = findings
+        .iter()
+        .filter(|finding| finding["rule"] == "recovery-failed")
+        .collect();
+    assert_eq!(failed.len(), 1, "{}", run.stderr);
+    let stack = functions(failed[0], "failure point");
+    assert!(stack.contains(&"update_7"), "{stack:?}");
+    // What was put off is not said to have passed.
+    assert!(run.stderr.contains("had not ended"), "{}", run.stderr);
+    let result = run_file(&dir.path("brownout.out"));
+    let reasons = result["reasons"].to_string();
+    assert!(reasons.contains("had not ended"), "{result}");
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(junit.contains("<error"), "{junit}");
+}

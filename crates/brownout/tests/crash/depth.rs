@@ -129,7 +129,7 @@ fn a_recovery_that_does_something_else_is_not_replayed() {
     assert!(
         replayed
             .stderr
-            .contains("recovery has not done the same as before"),
+            .contains("recovery did not do the same as before"),
         "{}",
         replayed.stderr
     );

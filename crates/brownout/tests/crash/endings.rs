@@ -1,8 +1,9 @@
 //! Interruptions, kills, full disks: nothing lost, nothing left.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -175,6 +176,70 @@ fn a_damaged_trace_is_reported() {
             run.stderr
         );
     }
+}
+
+/// Records an update of many stores, and tries its failure points with a recovery that takes so many seconds. The search for the
+/// store that makes it fail takes more than ten recoveries.
+fn crash_slowly(dir: &TestDir, seconds: &str, options: &[&str]) -> Command {
+    let record = [
+        "record", "-q", "-o", "trace", "--", "./begun", "pool", "put",
+    ];
+    let recorded = dir.brownout(&record);
+    assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+    // Without the guess that would find it at once.
+    fs::write(
+        dir.path("brownout.toml"),
+        "[rules]\nmissing-flush = \"off\"\n",
+    )
+    .unwrap();
+    let recover = format!("sh -c 'sleep {seconds}; ./begun {{pm}} check'");
+    let crash = [
+        "crash",
+        "trace",
+        "--recover",
+        &recover,
+        "--strategy",
+        "prefix",
+    ];
+    dir.command(&[&crash[..], options].concat())
+}
+
+#[test]
+fn a_search_for_causes_that_takes_too_long_is_cut_and_reported() {
+    let dir = TestDir::with("crash/begun.c", &["-g"]);
+    let run = crash_slowly(&dir, "0.5", &["--time-limit", "4s"]).output();
+    let run: Completed = run.unwrap().into();
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let why = "the search for causes ended early, after 0 of 1 finding: its part of the time limit was used up";
+    assert!(run.stderr.contains(why), "{}", run.stderr);
+    assert_eq!(crashes(&dir.findings()).len(), 1);
+    let results = run_file(&dir.path("brownout.out"));
+    assert_eq!(results["crash"]["complete"], true, "{results}");
+    assert!(results["gaps"].to_string().contains(why), "{results}");
+    assert!(dir.read("brownout.out/report.html").contains(why));
+}
+
+#[test]
+fn a_signal_ends_the_search_for_causes() {
+    let dir = TestDir::with("crash/begun.c", &["-g"]);
+    let mut command = crash_slowly(&dir, "1", &[]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let searching = "searching for the stores that cause 1 finding";
+    let begins = lines.any(|line| line.unwrap().contains(searching));
+    assert!(begins);
+    let signalled = Instant::now();
+    let killed = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(killed.unwrap().success());
+    let said: Vec<String> = lines.map(|line| line.unwrap()).collect();
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{said:?}");
+    // The search itself would take more than ten seconds.
+    assert!(signalled.elapsed() < Duration::from_secs(6), "{said:?}");
+    let why = "the search for causes ended early, after 0 of 1 finding: it was interrupted";
+    assert!(said.iter().any(|line| line.contains(why)), "{said:?}");
+    assert_eq!(crashes(&dir.findings()).len(), 1);
 }
 
 fn wait_for_trials(dir: &TestDir, count: usize) {

@@ -2,6 +2,7 @@
 //!
 //! The program under test is `slots.c`, which is its own recovery.
 
+mod behaviours;
 mod budget;
 mod causes;
 mod confirmed;
@@ -12,6 +13,8 @@ mod exhaustive;
 mod kept_results;
 mod known_failures;
 mod left_out;
+mod locks;
+mod memory;
 mod names;
 mod open_reads;
 mod oracles;
@@ -20,6 +23,7 @@ mod paths;
 mod reads;
 mod renamed;
 mod replays;
+mod run_differences;
 mod sharing;
 mod states;
 mod strategies;
@@ -100,6 +104,14 @@ fn crashes(findings: &[Value]) -> Vec<(&str, u64)> {
             let rule = finding["rule"].as_str().unwrap();
             (rule, finding["count"].as_u64().unwrap())
         })
+        .collect()
+}
+
+/// The rules of the crash findings: how often recovery fails depends on what else is tried.
+fn crash_rules(findings: &[Value]) -> Vec<&str> {
+    crashes(findings)
+        .into_iter()
+        .map(|(rule, _)| rule)
         .collect()
 }
 

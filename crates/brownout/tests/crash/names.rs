@@ -126,10 +126,9 @@ fn filters_of_one_kind_unite_and_of_different_kinds_intersect() {
         pair
     );
     let help = dir.brownout(&["crash", "--help"]).stdout;
-    assert!(
-        help.contains("one of each kind that is given matches"),
-        "{help}"
-    );
+    // Where its lines break does not matter.
+    let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("at least one value matches"), "{help}");
 }
 
 #[test]

@@ -46,7 +46,11 @@ fn replay_restores_the_environment_of_the_run() {
         "{}",
         again.stdout
     );
-    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
+    assert!(
+        !again.stderr.contains("the result differs"),
+        "{}",
+        again.stderr
+    );
     let elsewhere = dir
         .command(&["replay", "../brownout.out", &id])
         .current_dir({
@@ -99,7 +103,7 @@ fn another_result_than_before_is_reported() {
     fs::write(dir.path("slots"), "#!/bin/sh\nexit 0\n").unwrap();
     let again = dir.brownout(&["replay", "brownout.out", &id]);
     assert_eq!(again.status, Some(0), "{}", again.stderr);
-    let expected = "not the result that was found before, which was recovery-failed";
+    let expected = "the result differs from the earlier one, which was recovery-failed";
     assert!(again.stderr.contains(expected), "{}", again.stderr);
 }
 
@@ -153,12 +157,17 @@ fn an_unexpected_output_is_replayed() {
         "{}",
         again.stdout
     );
-    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
+    assert!(
+        !again.stderr.contains("the result differs"),
+        "{}",
+        again.stderr
+    );
     // The trace alone does not have the expected output, which is not hidden.
     let token = crash["replay"].as_str().unwrap();
     let bare = dir.brownout(&["replay", "brownout.out/trace", token]);
     assert!(
-        bare.stderr.contains("its output is not compared"),
+        bare.stderr
+            .contains("the output of recovery is not compared"),
         "{}",
         bare.stderr
     );
@@ -203,5 +212,9 @@ fn merged_results_have_what_replay_needs() {
     let again = dir.brownout(&["replay", "merged", id]);
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     assert!(!again.stderr.contains("not compared"), "{}", again.stderr);
-    assert!(!again.stderr.contains("not the result"), "{}", again.stderr);
+    assert!(
+        !again.stderr.contains("the result differs"),
+        "{}",
+        again.stderr
+    );
 }

@@ -13,8 +13,9 @@ use brownout_crash::strategy::{TrialJob, TrialResults, TriedState};
 use brownout_crash::{
     CallingContexts, Campaign, CampaignEnd, Choice, Collaborators, CrashPoint, FailurePoint,
     ImageBuilder, Journal, OtherLines, PersistentFiles, Progress, ProgressObserver, ProposedCrash,
-    RecordedRun, Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput, Symbols,
-    TestConfiguration, Token, TraceIdentity, Trial, findings, group, narrow,
+    RecordedRun, Scope, Shard, StackId, Strategy, StrategyId, StrategyInfo, StrategyInput,
+    SuspectedStores, Symbols, TestConfiguration, Token, TraceIdentity, Trial, findings, group,
+    narrow,
 };
 use brownout_model::{Profile, Tearing};
 use brownout_recovery::{
@@ -37,7 +38,7 @@ fn only_registered_strategies_are_accepted() {
     assert_eq!(run.status, Some(2));
     assert!(
         run.stderr
-            .contains("[possible values: auto, prefix, exhaustive]"),
+            .contains("[possible values: auto, prefix, representative, exhaustive]"),
         "{}",
         run.stderr
     );
@@ -122,6 +123,7 @@ static EVERY_STATE: StrategyInfo = StrategyInfo {
     time_limit: None,
     tries_suspects: false,
     tries_all: false,
+    tests_behaviours: false,
     start: |input| Ok(Box::new(EveryState::new(&input))),
 };
 
@@ -203,6 +205,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         suspects: &[],
         profile: Profile::ADR,
         tearing: Tearing::Whole,
+        memory: None,
     })
     .unwrap();
     let head = head(&recovery, EVERY_STATE.id());
@@ -233,7 +236,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
     let causes = narrow(
         &run,
         &survey.files,
-        (asked, &trials),
+        (asked, &trials, &SuspectedStores::new()),
         &[],
         limit,
         &mut pool,
@@ -296,7 +299,7 @@ impl Strategy for UnderEngine {
 
     fn job(&self, _: &ProposedCrash) -> TrialJob {
         let traces = Arc::clone(&self.traces);
-        Box::new(move |runner, image, task| {
+        TrialJob::Other(Box::new(move |runner, image, task| {
             let trace = Arc::new(tempfile::tempfile().unwrap());
             let engine = EngineRun {
                 loads: true,
@@ -309,7 +312,7 @@ impl Strategy for UnderEngine {
                 proposed,
                 others: Vec::new(),
             })
-        })
+        }))
     }
 }
 
@@ -376,7 +379,7 @@ impl Strategy for TwoStates {
     }
 
     fn job(&self, _: &ProposedCrash) -> TrialJob {
-        Box::new(|runner, image, task| {
+        TrialJob::Other(Box::new(|runner, image, task| {
             let proposed = runner.attempt(&image.files, task)?;
             let other = TriedState {
                 choice: Some(Choice {
@@ -391,7 +394,7 @@ impl Strategy for TwoStates {
                 proposed,
                 others: vec![other],
             })
-        })
+        }))
     }
 }
 
@@ -530,6 +533,10 @@ impl Symbols for Bare {
         brownout_crash::line_of(frames)
     }
 
+    fn code(&mut self, stack: StackId) -> String {
+        stack.0.to_string()
+    }
+
     fn recovery_frames(&mut self, _: &[RawFrame]) -> Vec<Frame> {
         Vec::new()
     }
@@ -550,5 +557,9 @@ impl ProgressObserver for Silent {
 
     fn interrupted(&self) -> bool {
         false
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        None
     }
 }

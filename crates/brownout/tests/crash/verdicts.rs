@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{TestDir, crashes, functions, private_mounts_are_possible, run_file};
+use crate::{TestDir, crash_rules, functions, private_mounts_are_possible, run_file};
 
 #[test]
 fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
@@ -10,7 +10,7 @@ fn a_count_that_is_persistent_too_early_is_found_with_both_stores() {
     let run = dir.check("./slots {pm} check", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
-    assert_eq!(crashes(&findings), [("recovery-failed", 3)]);
+    assert_eq!(crash_rules(&findings), ["recovery-failed"]);
     let finding = &findings[0];
     assert!(functions(finding, "failure point").contains(&"put"));
     assert!(functions(finding, "store that is there").contains(&"write_count"));
@@ -114,7 +114,7 @@ fn a_recovery_that_is_killed_shows_where() {
     let run = dir.check("./slots {pm} check abort", &[], &["3", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
-    assert_eq!(crashes(&findings), [("recovery-crashed", 3)]);
+    assert_eq!(crash_rules(&findings), ["recovery-crashed"]);
     let recovery = functions(&findings[0], "recovery");
     assert!(
         recovery.contains(&"damaged") && recovery.contains(&"check"),
@@ -130,11 +130,11 @@ fn a_recovery_that_is_killed_shows_where() {
 #[test]
 fn a_recovery_that_does_not_end_is_distinguished_from_a_slow_one() {
     let dir = TestDir::new();
-    let limit = ["--recover-time-limit", "300ms", "--no-narrowing"];
+    let limit = ["--recover-time-limit", "300ms"];
     let run = dir.check("./slots {pm} check hang", &limit, &["1", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = dir.findings();
-    assert_eq!(crashes(&findings), [("recovery-hung", 1)]);
+    assert_eq!(crash_rules(&findings), ["recovery-hung"]);
     assert!(functions(&findings[0], "recovery").contains(&"damaged"));
     let slow = "sh -c './slots {pm} check || { sleep 0.5; exit 0; }'";
     let run = dir.check(slow, &limit, &["1", "early"]);
@@ -197,4 +197,33 @@ fn replay_hands_over_to_gdb() {
         run.stdout,
         run.stderr
     );
+}
+
+#[test]
+fn a_crash_before_an_exit_is_shown_at_the_last_store_before_it() {
+    let dir = TestDir::with("crash/child.c", &["-g"]);
+    let run = dir.brownout(&[
+        "check",
+        "--recover",
+        "./child {pm} check",
+        "--",
+        "./child",
+        "pool",
+    ]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains("unknown location"), "{}", run.stderr);
+    let findings = dir.findings();
+    let failed = findings
+        .iter()
+        .find(|finding| finding["rule"] == "recovery-failed");
+    let failed = failed.unwrap_or_else(|| panic!("{}", run.stderr));
+    let message = failed["message"].as_str().unwrap();
+    let expected = "after power is lost before the exit of the process, after this store";
+    assert!(message.contains(expected), "{message}");
+    let innermost = functions(failed, "failure point").first().copied();
+    assert_eq!(innermost, Some("leave_mark"));
+    for name in ["junit.xml", "report.sarif"] {
+        let text = dir.read(&format!("brownout.out/{name}"));
+        assert!(text.contains("leave_mark"), "{name}: {text}");
+    }
 }

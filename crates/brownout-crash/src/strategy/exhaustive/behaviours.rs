@@ -15,7 +15,7 @@ use super::time_set::TimeSet;
 /// Bytes that recovery reads at once, in one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Read {
-    /// Number of the PM file.
+    /// Number of the persistent file.
     pub file: u32,
     pub len: u32,
     pub offset: u64,

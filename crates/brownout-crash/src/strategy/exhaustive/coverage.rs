@@ -9,7 +9,7 @@ use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 use super::behaviours::{Next, NodeId};
 use super::explorer::{Explorer, MOST_CHOICES};
 use super::time_set::TimeSet;
-use super::{Exhaustive, IMPOSSIBLE, NOT_A_FUNCTION};
+use super::{Exhaustive, IMPOSSIBLE};
 
 impl Exhaustive {
     /// How far all behaviours of recovery were explored.
@@ -54,6 +54,8 @@ impl Exhaustive {
             run_anew: self.run_anew.clone(),
             waiting: waiting + unobserved,
             known_paths: paths.saturating_sub(self.executions),
+            equal_bytes: explorer.saved.equal_bytes,
+            refinement: explorer.saved.refinement,
             states_log10: situations.eager_states_log10(),
             torn_stores: self.stores.history.tearing() == Tearing::Words,
             gaps: self.gaps(explorer),
@@ -67,12 +69,12 @@ impl Exhaustive {
         // Until everything is explored, not every crash inside recovery is known that can leave what was read.
         let are_crashes_known = self.depth == 1 || explorer.unfinished().is_empty();
         let is_impossible = are_crashes_known && explorer.has_impossible_reads();
-        let reasons = [
-            (contradictions > 0, NOT_A_FUNCTION),
-            (is_impossible, IMPOSSIBLE),
+        let is_contradicted = contradictions > 0 || self.is_contradicted;
+        let own = [
+            is_contradicted.then(|| not_a_function(&self.other_inputs)),
+            is_impossible.then(|| IMPOSSIBLE.to_owned()),
         ];
-        let own = reasons.into_iter().filter(|(applies, _)| *applies);
-        let own = own.map(|(_, reason)| reason.to_owned());
+        let own = own.into_iter().flatten();
         let all: BTreeSet<String> = self.gaps.iter().cloned().chain(own).collect();
         let counted = self.sampling(explorer).into_iter();
         let counted = counted.chain(self.exceeded_budget(explorer));
@@ -85,7 +87,7 @@ impl Exhaustive {
         let states = sampled.iter().map(|time| situations.states_log10(time));
         (!sampled.is_empty()).then(|| {
             format!(
-                "at {} of {} crash times recovery can read other bytes more than {MOST_CHOICES} times on its way, and states were \
+                "at {} of {} crash times, the bytes that recovery reads can differ in more than {MOST_CHOICES} places, so states were \
                  sampled: {} of about 10^{:.1}",
                 sampled.count(),
                 situations.end(),
@@ -130,5 +132,37 @@ impl Exhaustive {
                 crash_times,
             })
             .collect()
+    }
+}
+
+/// That recovery depends on more than what it reads, and on what that may be.
+fn not_a_function(other_inputs: &BTreeSet<String>) -> String {
+    let inputs: Vec<&str> = other_inputs.iter().map(String::as_str).collect();
+    let cause = match inputs.split_last() {
+        None => "it may depend on its threads, on other processes or on other files".to_owned(),
+        Some((last, [])) => format!("it may depend on {last}, its threads or other files"),
+        Some((last, others)) => format!(
+            "it may depend on {}, {last}, its threads or other files",
+            others.join(", ")
+        ),
+    };
+    format!("recovery does not always do the same after it has read the same bytes: {cause}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_recovery_may_depend_on_is_named() {
+        let named = |inputs: &[&str]| {
+            let inputs = inputs.iter().map(|&input| input.to_owned());
+            not_a_function(&inputs.collect())
+        };
+        assert!(named(&[]).ends_with("its threads, on other processes or on other files"));
+        let one = named(&["the time"]);
+        assert!(one.ends_with("it may depend on the time, its threads or other files"));
+        let two = named(&["the time", "random numbers"]);
+        assert!(two.contains("random numbers, the time, its threads"));
     }
 }

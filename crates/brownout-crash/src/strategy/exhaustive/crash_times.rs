@@ -24,7 +24,7 @@ use crate::operation::Operation;
 pub struct Start {
     /// How far the workload was, if operations are counted.
     pub operation: Option<Operation>,
-    /// The size of each PM file that exists.
+    /// The size of each persistent file that exists.
     pub sizes: Vec<Option<u64>>,
 }
 
@@ -47,12 +47,12 @@ impl ExploredTime {
         (self.point.kind, self.point.stack)
     }
 
-    /// The file that a PM file is for the model.
+    /// The file that a persistent file is for the model.
     pub fn holder(&self, number: usize) -> FileId {
         self.holders[number].unwrap_or_else(|| unmapped(number))
     }
 
-    /// The number of the PM file that is in a space; `None` if the file there has lost its path.
+    /// The number of the persistent file that is in a space; `None` if the file there has lost its path.
     pub fn number_of(&self, space: SpaceId) -> Option<usize> {
         (0..self.holders.len()).find(|&number| self.holder(number).0 == space.0)
     }
@@ -63,7 +63,7 @@ pub struct RecordedStores {
     pub history: Arc<StoreHistory>,
     pub initial: Arc<dyn InitialBytes>,
     pub times: Vec<ExploredTime>,
-    /// The bytes of each PM file that differ between crashes.
+    /// The bytes of each persistent file that differ between crashes.
     pub differing: Arc<[ByteRanges]>,
     /// How each failure point is named.
     pub names: FxHashMap<Context, String>,

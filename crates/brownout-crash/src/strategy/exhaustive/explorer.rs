@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::admission::{ActedRun, NodeActions};
 use super::behaviours::{Behaviours, Next, NodeId, Read, ValueId};
 use super::crash_times::{RecordedStores, Start};
-use super::path::Path;
+use super::path::{Path, SavedBranches};
 use super::situations::{Situations, narrow};
 use super::time_set::TimeSet;
 use super::versions::{Unit, Versions};
@@ -47,6 +47,7 @@ pub struct Explorer {
     pub(super) failing_ends: Vec<NodeId>,
     /// Runs that did something else than earlier runs after reading the same bytes.
     pub(super) other_actions: u64,
+    pub saved: SavedBranches,
 }
 
 impl Explorer {
@@ -63,6 +64,7 @@ impl Explorer {
             admitted: 0,
             failing_ends: Vec::new(),
             other_actions: 0,
+            saved: SavedBranches::default(),
         };
         explorer.plant();
         explorer
@@ -78,6 +80,7 @@ impl Explorer {
         self.sampled = TimeSet::default();
         self.actions.clear();
         self.failing_ends.clear();
+        self.saved = SavedBranches::default();
         self.plant();
     }
 
@@ -315,7 +318,13 @@ impl Explorer {
             for (version, part) in self.versions.parts(unit, range, &self.behaviours) {
                 let values = known.entry(version).or_insert_with(|| {
                     match self.versions.version(unit, version).is_open {
-                        true => path.values(&mut self.behaviours, &self.versions, version, read),
+                        true => path.values(
+                            &mut self.behaviours,
+                            &self.versions,
+                            version,
+                            read,
+                            &mut self.saved,
+                        ),
                         false => {
                             let key = (unit, version, read.offset, read.len);
                             let certain = self.certain.entry(key).or_insert_with(|| {
@@ -403,7 +412,7 @@ impl Explorer {
 pub struct Cursor {
     node: NodeId,
     path: Path,
-    /// The size of each PM file that exists.
+    /// The size of each persistent file that exists.
     sizes: Vec<Option<u64>>,
 }
 

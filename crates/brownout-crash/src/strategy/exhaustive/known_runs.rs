@@ -32,7 +32,7 @@ pub struct KnownRun {
 #[derive(Default)]
 pub struct KnownRuns {
     by_point: BTreeMap<CrashPoint, KnownRun>,
-    /// The bytes of each PM file that recovery has written and that are not observed.
+    /// The bytes of each persistent file that recovery has written and that are not observed.
     unobserved: Vec<ByteRanges>,
     /// Crashes inside recoveries that wait until these are.
     waiting: u64,

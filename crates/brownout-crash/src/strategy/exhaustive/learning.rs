@@ -7,7 +7,7 @@ use super::crash_times::Start;
 use super::explorer::Explorer;
 use super::failures::{FailureSite, site_inside};
 use super::known_runs::KnownRun;
-use super::{Exhaustive, NOT_A_FUNCTION, UNREADABLE};
+use super::{Exhaustive, UNREADABLE};
 use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
 
@@ -36,7 +36,7 @@ impl Exhaustive {
         }
         if !run.is_unobserved {
             // It would have got there if it did the same as the earlier ones.
-            self.gaps.insert(NOT_A_FUNCTION.to_owned());
+            self.is_contradicted = true;
         }
         let passes = run.passes;
         explorer.behaviours.learn(node, Next::End { passes });
@@ -56,6 +56,8 @@ impl Exhaustive {
             *self.run_anew.entry(reason.clone()).or_default() += 1;
         }
         self.gaps.extend(observation.gaps.iter().cloned());
+        let inputs = observation.other_inputs.iter();
+        self.other_inputs.extend(inputs.cloned());
         if observation.reads.is_none() {
             return;
         }

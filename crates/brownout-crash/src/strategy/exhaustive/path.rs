@@ -25,6 +25,15 @@ struct UnitPath {
     narrowed: Vec<(usize, PossibleMemory)>,
 }
 
+/// Branches at reads that need no run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SavedBranches {
+    /// Stores that show the same bytes as others.
+    pub equal_bytes: u64,
+    /// Bytes that earlier reads of the same unit exclude.
+    pub refinement: u64,
+}
+
 /// What was known of a unit before a read.
 pub struct Undo(Unit, UnitPath);
 
@@ -36,6 +45,7 @@ impl Path {
         versions: &Versions,
         number: usize,
         read: Read,
+        saved: &mut SavedBranches,
     ) -> Vec<ValueId> {
         let unit = versions.unit_of(read);
         let version = versions.version(unit, number);
@@ -56,11 +66,20 @@ impl Path {
             });
         let memory = &of_unit.narrowed[at].1;
         let at = address(version.holder, read.offset);
-        let classes = memory.may_read(at, u64::from(read.len));
-        classes
+        let len = u64::from(read.len);
+        let classes = memory.may_read(at, len);
+        let values: Vec<ValueId> = classes
             .iter()
             .map(|class| behaviours.value(&class.bytes))
-            .collect()
+            .collect();
+        let stores = memory.sources(at, len).len();
+        saved.equal_bytes += stores.saturating_sub(values.len()) as u64;
+        if !of_unit.reads.is_empty() {
+            let all = (versions.situations).memory(version.example, Some(unit), behaviours);
+            let possible = all.may_read(at, len).iter().count();
+            saved.refinement += possible.saturating_sub(values.len()) as u64;
+        }
+        values
     }
 
     /// For situations of a range, how often recovery could have read something else; never if one is missing.

@@ -22,7 +22,7 @@ use crate::recovery_run::{InnerCrash, RecoveryRun};
 /// All situations that are known.
 pub struct Situations {
     pub stores: Arc<RecordedStores>,
-    /// The bytes of each PM file that differ between situations: those that the target has written, and those that interrupted
+    /// The bytes of each persistent file that differ between situations: those that the target has written, and those that interrupted
     /// recoveries have.
     pub differing: Arc<[ByteRanges]>,
     interrupted: Vec<Interrupted>,
@@ -43,7 +43,7 @@ pub struct Interrupted {
     pub recovery: RecoveryRun,
     /// All stores of the recovery, in the spaces of the files that have the paths in these situations.
     pub history: Arc<StoreHistory>,
-    /// The bytes of each PM file that the recovery changes.
+    /// The bytes of each persistent file that the recovery changes.
     pub written: Arc<[ByteRanges]>,
     pub crash: InnerCrash,
     /// How the next recovery starts.

@@ -23,7 +23,7 @@ pub struct Version {
     pub is_open: bool,
 }
 
-/// A unit of the persistency model: the number of the PM file, and the offset.
+/// A unit of the persistency model: the number of the persistent file, and the offset.
 pub type Unit = (u32, u64);
 
 /// The versions of one unit.
@@ -40,7 +40,7 @@ struct UnitVersions {
 pub struct Versions {
     pub situations: Situations,
     by_unit: FxHashMap<Unit, UnitVersions>,
-    /// For each PM file, the files that had its path.
+    /// For each persistent file, the files that had its path.
     holders: Vec<Vec<(Range<u32>, FileId)>>,
     unit_size: u64,
 }

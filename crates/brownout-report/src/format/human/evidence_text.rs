@@ -2,7 +2,7 @@
 
 use super::byte_ranges::merged;
 use super::{clean, counted, times};
-use crate::Finding;
+use crate::{Evidence, Finding};
 
 /// Byte ranges shown; the others are only counted.
 const MAX_RANGES: usize = 8;
@@ -26,7 +26,9 @@ pub fn evidence_text(finding: &Finding) -> String {
     for value in &evidence.values {
         facts.push(clean(&format!("{} {}", value.name, value.shown(MAX_VALUE))));
     }
-    for (name, value) in &evidence.details {
+    // What recovery does with the bytes is said above.
+    let details = evidence.details.iter();
+    for (name, value) in details.filter(|(name, _)| *name != Evidence::OVERWRITTEN) {
         let mut lines = value.lines();
         match (lines.next(), value.contains('\n')) {
             (Some(only), false) => facts.push(clean(&format!("{name}: {only}"))),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{clean, counted};
-use crate::{Report, Severity};
+use crate::{ExplorationCoverage, Report, Severity};
 
 pub(super) fn summary(report: &Report) -> String {
     let performance = report.of(Severity::Performance).count();
@@ -39,6 +39,11 @@ pub(super) fn summary(report: &Report) -> String {
     for weight in report.weights() {
         let _ = writeln!(text, "{}", clean(&weight));
     }
+    if let Some(crash) = &report.conclusion.crash
+        && let Some(exploration) = &crash.exploration
+    {
+        text.push_str(&counts(exploration));
+    }
     let rules = report.rules_with_findings();
     if !rules.is_empty() {
         let rules: Vec<&str> = rules.into_iter().collect();
@@ -49,4 +54,40 @@ pub(super) fn summary(report: &Report) -> String {
         );
     }
     text
+}
+
+/// What an exploration has run and saved, as a table.
+fn counts(exploration: &ExplorationCoverage) -> String {
+    let rows = exploration.counts();
+    let width = |column: fn(&(String, String)) -> &String| {
+        let widths = rows.iter().map(|row| column(row).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (names, numbers) = (width(|row| &row.0), width(|row| &row.1));
+    let lines = rows.iter().map(|(name, number)| {
+        let name = clean(name);
+        format!("  {name:<names$}  {number:>numbers$}\n")
+    });
+    format!("exploration:\n{}", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_of_an_exploration_are_aligned() {
+        let exploration = ExplorationCoverage {
+            executions: 14,
+            states_log10: 3.21,
+            ..ExplorationCoverage::default()
+        };
+        let text = counts(&exploration);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("exploration:"));
+        let widths: Vec<usize> = lines.clone().map(str::len).collect();
+        assert!(widths.iter().all(|&width| width == widths[0]), "{text}");
+        assert!(lines.next().is_some_and(|line| line.ends_with("    14")));
+        assert!(text.ends_with("10^3.2\n"));
+    }
 }

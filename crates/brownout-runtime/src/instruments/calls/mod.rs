@@ -17,6 +17,7 @@ mod thread;
 
 pub use open_calls::OpenCalls;
 
+use crate::address_map::{FastMap, FastSet};
 use crate::arch::instruments::calls::fast_path;
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
@@ -24,7 +25,6 @@ use crate::instruments::events::{Effect, RecordPlan, SiteTable, Sites, Source};
 use crate::instruments::{Instrument, Resumption, exit_number};
 use crate::slot;
 use crate::sys::{self, is_err};
-use crate::translator::cache::{FastMap, FastSet};
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use brownout_ring::kind;

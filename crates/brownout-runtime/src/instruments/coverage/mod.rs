@@ -15,6 +15,7 @@
 
 mod tables;
 
+use crate::address_map::FastMap;
 use crate::arch::instruments::coverage::count;
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
@@ -22,7 +23,6 @@ use crate::instruments::Instrument;
 use crate::memory;
 use crate::slot;
 use crate::sys;
-use crate::translator::cache::FastMap;
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use crate::wire;

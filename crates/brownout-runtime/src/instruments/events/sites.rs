@@ -4,10 +4,11 @@
 //! again when the unit is reused.
 
 use super::RecordPlan;
+use crate::address_map::FastMap;
 use crate::arch::{self, Instruction};
 use crate::fatal;
 use crate::memory;
-use crate::translator::cache::{FastMap, UNITS};
+use crate::translator::cache::UNITS;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

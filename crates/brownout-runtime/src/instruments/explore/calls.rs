@@ -3,7 +3,7 @@
 //! Calls that are not known to do so end the branch. What a process writes to its standard output and error goes to its
 //! mailbox.
 
-use super::{STATE, mailbox};
+use super::{STATE, file_reads, mailbox, read_calls};
 use crate::arch::instruments::pm::emulate::load_bytes;
 use crate::arch::instruments::pm::syscalls;
 use crate::arch::translator::syscalls::SET_THREAD_POINTER;
@@ -76,14 +76,16 @@ const STANDARD_ERROR: u64 = 2;
 pub fn check(context: &mut Context) {
     let nr = context.cpu.syscall_number() as u32;
     let args = context.cpu.syscall_arguments();
-    if nr == linux::__NR_set_tid_address {
-        STATE.lock().thread_id_at = args[0];
-    }
     // Open bytes are decided before the process reads them, not before the kernel does.
     let reads_candidate =
         !BY_ADDRESS.contains(&nr) && points_to_candidate(&args[..argument_count(nr)]);
     if reads_candidate || !is_private(nr, &args) {
         mailbox::give_up(shared_effect::CALL, nr);
+    }
+    match nr {
+        linux::__NR_mmap => file_reads::before_map(context, &args),
+        linux::__NR_munmap => file_reads::unmapped(args[0], args[1]),
+        _ => {}
     }
 }
 
@@ -108,16 +110,24 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
     match nr {
         _ if PRIVATE.contains(&nr) || syscalls::LOOKS_UP.contains(&nr) => true,
         SET_THREAD_POINTER => true,
-        linux::__NR_write | linux::__NR_writev => matches!(a, STANDARD_OUTPUT | STANDARD_ERROR),
+        linux::__NR_write | linux::__NR_writev => is_output(a),
         linux::__NR_openat => is_private_open(a as i32, b, c),
         _ if nr != syscalls::CREATE && syscalls::OPENS.contains(&nr) => {
             is_private_open(linux::AT_FDCWD, a, b)
         }
-        linux::__NR_read => has_own_position(a) && is_certain_read(a, position(a), c),
+        linux::__NR_read
+        | linux::__NR_pread64
+        | linux::__NR_readv
+        | linux::__NR_preadv
+        | linux::__NR_preadv2 => read_calls::is_private(nr, args),
+        linux::__NR_sendfile => {
+            is_output(a) && explored_size(b).is_some() && read_calls::is_private(nr, args)
+        }
+        // The kernel refuses to copy to anything else.
+        linux::__NR_copy_file_range => !is_regular(c),
         linux::__NR_lseek | linux::__NR_getdents64 => has_own_position(a),
         // Locks belong to what is open, which copies share.
         linux::__NR_flock => b as u32 & (linux::LOCK_NB | linux::LOCK_UN) != 0,
-        linux::__NR_pread64 => is_certain_read(a, args[3], c),
         linux::__NR_ftruncate => explored_size(a) == Some(b),
         linux::__NR_fallocate => {
             let end = c.checked_add(args[3]);
@@ -130,7 +140,7 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
         // Asks whether a descriptor is a terminal.
         linux::__NR_ioctl => b == TCGETS,
         linux::__NR_futex => matches!(b as u32 & 0x7f, linux::FUTEX_WAKE),
-        linux::__NR_kill | linux::__NR_tgkill => a == u64::from(sys::getpid()),
+        linux::__NR_kill | linux::__NR_tgkill => a == u64::from(STATE.lock().id),
         linux::__NR_prctl => a == u64::from(linux_raw_sys::prctl::PR_SET_NAME),
         _ => false,
     }
@@ -153,27 +163,18 @@ fn is_private_open(directory: i32, path: u64, flags: u64) -> bool {
 }
 
 /// Whether no other process shares the position of a descriptor.
-fn has_own_position(fd: u64) -> bool {
+pub fn has_own_position(fd: u64) -> bool {
     let state = STATE.lock();
     fd > STANDARD_ERROR && (!state.was_forked || state.own_descriptors.contains(&(fd as u32)))
 }
 
-fn position(fd: u64) -> u64 {
-    // SAFETY: asks for a position, and changes nothing.
-    let raw = unsafe { crate::sys!(linux::__NR_lseek, fd, 0, linux::SEEK_CUR) };
-    if is_err(raw) { 0 } else { raw }
+/// Whether a descriptor is one of those whose output goes to the mailbox.
+fn is_output(fd: u64) -> bool {
+    matches!(fd, STANDARD_OUTPUT | STANDARD_ERROR)
 }
 
-/// Whether a read at an offset shows nothing that is open or that the process has changed in memory.
-fn is_certain_read(fd: u64, offset: u64, len: u64) -> bool {
-    let Some(stat) = sys::fstat(fd as i32) else {
-        return true;
-    };
-    let range = offset..offset.saturating_add(len);
-    STATE
-        .lock()
-        .file_of(stat.st_dev, stat.st_ino)
-        .is_none_or(|(_, file)| file.mappings.are_none() && !file.has_open(range))
+fn is_regular(fd: u64) -> bool {
+    sys::fstat(fd as i32).is_some_and(|stat| stat.st_mode & linux::S_IFMT == linux::S_IFREG)
 }
 
 /// The size of an explored file that is open. To give it that size again, or storage, changes nothing that a branch can see.
@@ -202,6 +203,17 @@ pub fn make(
     make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
 ) -> Outcome {
     match nr {
+        linux::__NR_getpid | linux::__NR_gettid => Outcome::Done(u64::from(STATE.lock().id)),
+        linux::__NR_kill | linux::__NR_tgkill => make(context, nr, to_this_process(nr, args)),
+        linux::__NR_read
+        | linux::__NR_pread64
+        | linux::__NR_readv
+        | linux::__NR_preadv
+        | linux::__NR_preadv2
+        | linux::__NR_sendfile => match read_calls::read(context, nr, &args) {
+            Some(raw) => Outcome::Done(raw),
+            None => make(context, nr, args),
+        },
         linux::__NR_write => Outcome::Done(put(context, args[0], &[(args[1], args[2])])),
         linux::__NR_writev => match buffers(context, args[1], args[2]) {
             Some(buffers) => Outcome::Done(put(context, args[0], &buffers)),
@@ -224,8 +236,18 @@ pub fn make(
     }
 }
 
-/// The buffers of a `writev`.
-fn buffers(context: &mut Context, at: u64, count: u64) -> Option<Vec<(u64, u64)>> {
+/// The arguments of a call that sends a signal to this process, with the ids that it really has.
+fn to_this_process(nr: u32, args: [u64; 6]) -> [u64; 6] {
+    let [_, b, c, d, e, f] = args;
+    let second = match nr {
+        linux::__NR_tgkill if b == u64::from(STATE.lock().id) => u64::from(sys::gettid()),
+        _ => b,
+    };
+    [u64::from(sys::getpid()), second, c, d, e, f]
+}
+
+/// The buffers of a call that takes an array of them.
+pub fn buffers(context: &mut Context, at: u64, count: u64) -> Option<Vec<(u64, u64)>> {
     (0..count.min(1024))
         .map(|index| {
             let mut words = [0u8; 16];

@@ -32,22 +32,56 @@ const SHORT: u64 = 16 * PAGE;
 pub struct FileMappings {
     /// The addresses of the target at which there was a mapping.
     addresses: Vec<Range<u64>>,
-    /// The pages that were mapped without an alias, as ranges of the file.
-    plain: Vec<Range<u64>>,
+    /// The pages that were mapped without an alias.
+    plain: Vec<PlainPages>,
     /// The alias of each page that has one, by the number of the page.
     aliases: BTreeMap<u64, u64>,
 }
 
+/// Pages of a file that were mapped without an alias.
+struct PlainPages {
+    /// Which bytes of the file they are.
+    part: Range<u64>,
+    address: u64,
+    /// Whether the mapping, or a part of it, is gone, and with it what was stored there.
+    is_gone: bool,
+}
+
+/// Where the present content of a page is.
+pub enum PageContent {
+    /// In memory, at an address.
+    Memory(u64),
+    /// In the file.
+    File,
+    /// It was stored to memory that is gone.
+    Gone,
+}
+
 impl FileMappings {
-    /// Whether the process has mapped any of the file.
-    pub fn are_none(&self) -> bool {
-        self.addresses.is_empty()
+    /// Where the content of a page is, given where it begins in the file.
+    pub fn content(&self, page: u64) -> PageContent {
+        if let Some(&alias) = self.aliases.get(&(page / PAGE)) {
+            return PageContent::Memory(alias);
+        }
+        match self.plain.iter().find(|plain| plain.part.contains(&page)) {
+            Some(plain) if plain.is_gone => PageContent::Gone,
+            Some(plain) => PageContent::Memory(plain.address + (page - plain.part.start)),
+            None => PageContent::File,
+        }
+    }
+
+    /// A range of addresses is no longer what it was.
+    pub fn lose(&mut self, start: u64, end: u64) {
+        for plain in &mut self.plain {
+            let len = plain.part.end - plain.part.start;
+            plain.is_gone |= plain.address < end && start < plain.address + len;
+        }
     }
 
     /// Whether any of these bytes of the file was mapped without an alias.
     fn has_plain(&self, part: &Range<u64>) -> bool {
         let mut plain = self.plain.iter();
-        plain.any(|plain| plain.start < part.end && part.start < plain.end)
+        plain.any(|plain| plain.part.start < part.end && part.start < plain.part.end)
     }
 
     /// Whether a range of addresses touches a mapping.
@@ -72,8 +106,8 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Resu
     };
     let identity = (stat.st_dev, stat.st_ino);
     let is_explored = STATE.lock().file_of(identity.0, identity.1).is_some();
-    if is_explored != is_shared && (is_explored || prot & PROT_WRITE != 0) {
-        // A private mapping of an explored file, or a shared one of another file.
+    if is_explored != is_shared && prot & PROT_WRITE != 0 {
+        // A private mapping of an explored file, or a shared one of another file, that can be written.
         mailbox::give_up(shared_effect::MAPPING, 0);
     }
     if !is_explored {
@@ -166,7 +200,11 @@ impl Request {
         if is_err(raw) {
             mailbox::give_up(shared_effect::MAPPING, 0);
         }
-        file.mappings.plain.push(part);
+        file.mappings.plain.push(PlainPages {
+            part,
+            address: at,
+            is_gone: false,
+        });
     }
 
     /// Adds candidates for pages, which get an alias if they have none.
@@ -209,21 +247,25 @@ impl Request {
         }
     }
 
-    /// Maps the alias of pages.
     fn add_aliases(&self, file: &mut ExploredFile, part: Range<u64>) {
-        let rights = linux::PROT_READ | linux::PROT_WRITE;
-        let flags = linux::MAP_PRIVATE | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
-        let len = part.end - part.start;
-        let alias = memory::place_alias(len, |addr| {
-            // SAFETY: NOREPLACE leaves anything that is already there alone.
-            unsafe { sys::mmap(addr, len, rights, flags, self.fd, part.start) }
-        });
-        if is_err(alias) {
-            mailbox::give_up(shared_effect::MAPPING, 0);
-        }
-        for page in part.clone().step_by(PAGE as usize) {
-            let at = alias + (page - part.start);
-            file.mappings.aliases.insert(page / PAGE, at);
-        }
+        add_aliases(self.fd, file, part);
+    }
+}
+
+/// Maps the alias of pages of a file that is open.
+pub fn add_aliases(fd: i32, file: &mut ExploredFile, part: Range<u64>) {
+    let rights = linux::PROT_READ | linux::PROT_WRITE;
+    let flags = linux::MAP_PRIVATE | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
+    let len = part.end - part.start;
+    let alias = memory::place_alias(len, |addr| {
+        // SAFETY: NOREPLACE leaves anything that is already there alone.
+        unsafe { sys::mmap(addr, len, rights, flags, fd, part.start) }
+    });
+    if is_err(alias) {
+        mailbox::give_up(shared_effect::MAPPING, 0);
+    }
+    for page in part.clone().step_by(PAGE as usize) {
+        let at = alias + (page - part.start);
+        file.mappings.aliases.insert(page / PAGE, at);
     }
 }

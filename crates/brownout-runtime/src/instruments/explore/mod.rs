@@ -9,20 +9,22 @@
 //!
 //! With an answer the controller can ask for a fork: the child continues with the answer, and the parent waits for another one. What a
 //! fork cannot make private (threads, other processes, files that are written…) ends the branch with a reason: see [`calls`]. The
-//! controller then has it run in another way.
+//! controller then has it run in another way. A copy takes the id of the first process for its own, so that all copies do the same.
 //!
 //! What it can miss: bytes that a masked load or store leaves out are asked for like those that it accesses.
 
 mod calls;
+mod file_reads;
 mod mailbox;
 mod mapping;
 mod open_bytes;
+mod read_calls;
 
 use crate::instruments::Instrument;
 use crate::instruments::pm::candidates::{self, Candidate};
 use crate::lock::Lock;
 use crate::memory::PAGE;
-use crate::sys::{Raw, is_err};
+use crate::sys::{self, Raw, is_err};
 use crate::target_memory;
 use crate::translator::context::Context;
 use crate::translator::map_lock::MapLock;
@@ -46,8 +48,8 @@ struct State {
     was_forked: bool,
     /// Descriptors that were opened since, whose position is therefore not shared with another process.
     own_descriptors: BTreeSet<u32>,
-    /// Where the kernel and the C library keep the id of the thread.
-    thread_id_at: u64,
+    /// The id that the process takes for its own: that of the one of which all others are copies.
+    id: u32,
 }
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -55,7 +57,7 @@ static STATE: Lock<State> = Lock::new(State {
     files: Vec::new(),
     was_forked: false,
     own_descriptors: BTreeSet::new(),
-    thread_id_at: 0,
+    id: 0,
 });
 
 /// Whether the process is explored.
@@ -146,8 +148,7 @@ fn decide(context: &mut Context, mapping: &Candidate, at: u64, len: usize) {
     };
     let mut answer = mailbox::ask(&question);
     while let Some(copy) = answer.copy {
-        let thread_id_at = STATE.lock().thread_id_at;
-        let raw = process::fork_copy(context, thread_id_at);
+        let raw = process::fork_copy(context);
         if is_err(raw) {
             mailbox::report_failed_fork(copy);
         } else {
@@ -179,7 +180,10 @@ impl Instrument for ChosenLoads {
         if !wire::wants_exploration() {
             return;
         }
-        STATE.lock().files = open_bytes::read_table();
+        let mut state = STATE.lock();
+        state.files = open_bytes::read_table();
+        state.id = sys::getpid();
+        drop(state);
         mailbox::open(0);
         attend_all();
         ACTIVE.store(true, Ordering::Relaxed);

@@ -14,7 +14,7 @@
 //! two of them race on the same bytes, a record may hold the value of the other process.
 
 pub(crate) mod access;
-mod candidate;
+pub(crate) mod candidate;
 pub(crate) mod candidates;
 pub(crate) mod intent;
 pub(crate) mod kernel;

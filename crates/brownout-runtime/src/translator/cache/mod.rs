@@ -27,6 +27,7 @@ mod table;
 pub use fragment::{Boundary, Draft, Fragment, Repair, Special};
 pub use table::{HASH_SLOTS, hash_table};
 
+use crate::address_map::{FastMap, FastSet};
 use crate::arch::translator::translate::{self as arch, Emitter};
 use crate::fatal;
 use crate::lock::Lock;
@@ -34,10 +35,8 @@ use crate::memory::{self, HUGE_PAGE, PAGE, page_down};
 use crate::sys;
 use crate::sys::{is_err, linux};
 use alloc::vec::Vec;
-use core::hash::BuildHasherDefault;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
-use hashbrown::{HashMap, HashSet};
 
 /// First address of the code cache.
 pub const CACHE: u64 = 0x6000_0000;
@@ -68,31 +67,6 @@ const PAUSE: u64 = 1_000_000;
 
 /// Target addresses from here on have no slot in the branch table.
 pub const FAR: u64 = 1 << 31;
-
-pub type FastMap<K, V> = HashMap<K, V, BuildHasherDefault<AddressHasher>>;
-pub type FastSet<K> = HashSet<K, BuildHasherDefault<AddressHasher>>;
-
-/// Multiplicative hashing for addresses and small numbers.
-#[derive(Default)]
-pub struct AddressHasher(u64);
-
-impl core::hash::Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ (mixed >> 32);
-    }
-    fn write_u32(&mut self, value: u32) {
-        self.write_u64(u64::from(value));
-    }
-}
 
 /// A direct branch in the cache that may be patched to go straight to its target.
 pub struct Link {

@@ -120,6 +120,15 @@ impl InitialStack {
         }
     }
 
+    /// Replaces the random bytes that the kernel gives each program by bytes that are the same in each run.
+    pub fn pin_random_bytes(&self) {
+        const RANDOM_BYTES: [u8; 16] = *b"brownout\x9e\x37\x79\xb9\x7f\x4a\x7c\x15";
+        if let Some(at) = self.auxiliary(auxvec::AT_RANDOM).filter(|&at| at != 0) {
+            // SAFETY: the kernel has put 16 bytes there, on the stack, and nothing has used them yet.
+            unsafe { core::ptr::copy_nonoverlapping(RANDOM_BYTES.as_ptr(), at as *mut u8, 16) };
+        }
+    }
+
     /// Makes the auxiliary vector speak of the target.
     pub fn describe(&self, program: &Image, interpreter_base: u64, path: &CStr, vdso: Option<u64>) {
         self.set_auxiliary(auxvec::AT_PHDR, program.headers);

@@ -275,16 +275,11 @@ fn fork_quiesced(
 }
 
 /// Forks the process on behalf of an instrument: the child has the same parent, is not recorded, and ends with that
-/// parent. `thread_id_at` is where the C library keeps the id of the thread, or 0.
-pub fn fork_copy(context: &mut Context, thread_id_at: u64) -> Raw {
-    let thread_id = match thread_id_at {
-        0 => 0,
-        _ => linux::CLONE_CHILD_SETTID | linux::CLONE_CHILD_CLEARTID,
-    };
-    let flags = u64::from(linux::CLONE_PARENT | thread_id);
+/// parent. Its memory stays as it is: what the C library takes for the id of the thread is that of the first process.
+pub fn fork_copy(context: &mut Context) -> Raw {
+    let flags = u64::from(linux::CLONE_PARENT);
     let mut structure = [0u64; 11];
     structure[0] = flags;
-    structure[2] = thread_id_at;
     let request = CloneRequest {
         flags,
         stack: 0,

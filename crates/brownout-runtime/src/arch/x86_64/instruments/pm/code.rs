@@ -1,10 +1,10 @@
 //! Which instructions are sites of persistent memory, and how each of them is translated.
 
 use super::form::{EmulatedForm, Form, is_locked};
+use crate::address_map::FastSet;
 use crate::arch::translator::translate::{Analyst, memory_size, register, through_register};
 use crate::instruments::events::Sites;
 use crate::instruments::pm::site::{SITES, SiteKind};
-use crate::translator::cache::FastSet;
 use crate::wire;
 use brownout_ring::{fence, flush};
 use iced_x86::{Instruction, Mnemonic};

@@ -1,4 +1,4 @@
-//! A PM file as recovery sees it.
+//! A persistent file as recovery sees it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Refusal;
 
-/// A PM file as recovery sees it: a file of the scratch file system, in a layer or outside all layers.
+/// A persistent file as recovery sees it: a file of the scratch file system, in a layer or outside all layers.
 #[derive(Debug)]
-pub struct PmFile {
+pub struct PersistentFile {
     path: PathBuf,
     backing: PathBuf,
     /// Kept open, so that no other file can get its inode number.
@@ -18,15 +18,18 @@ pub struct PmFile {
     mode: u32,
 }
 
-/// Removes the PM files with these numbers for one run, by the paths that recovery uses, so that a layer notices.
-pub fn hide(pm_files: &[PmFile], numbers: &[usize]) -> Result<(), Refusal> {
-    for pm_file in numbers.iter().filter_map(|&number| pm_files.get(number)) {
-        fs::remove_file(&pm_file.path).map_err(|error| pm_file.refusal(error))?;
+/// Removes the persistent files with these numbers for one run, by the paths that recovery uses, so that a layer notices.
+pub fn hide(persistent_files: &[PersistentFile], numbers: &[usize]) -> Result<(), Refusal> {
+    for persistent_file in numbers
+        .iter()
+        .filter_map(|&number| persistent_files.get(number))
+    {
+        fs::remove_file(&persistent_file.path).map_err(|error| persistent_file.refusal(error))?;
     }
     Ok(())
 }
 
-impl PmFile {
+impl PersistentFile {
     /// Creates an empty file, with the mode of the original if there is one.
     pub fn make(path: &Path, backing: PathBuf, original: &Path) -> io::Result<Self> {
         let mode = fs::metadata(original).map_or(0o644, |original| original.mode() & 0o7777);
@@ -81,7 +84,7 @@ impl PmFile {
     }
 
     pub fn refusal(&self, error: io::Error) -> Refusal {
-        Refusal::PmFile {
+        Refusal::PersistentFile {
             path: self.path.clone(),
             errno: error.into(),
         }
@@ -111,8 +114,8 @@ mod tests {
         let path = directory.path().join("pool");
         let other = directory.path().join("other");
         let original = Path::new("/missing");
-        let mut pm_file = PmFile::make(original, path.clone(), original).unwrap();
-        assert!(pm_file.is_in_place());
+        let mut persistent_file = PersistentFile::make(original, path.clone(), original).unwrap();
+        assert!(persistent_file.is_in_place());
         let changes: [&dyn Fn(); 5] = [
             &|| fs::remove_file(&path).unwrap(),
             &|| fs::rename(&path, &other).unwrap(),
@@ -128,10 +131,10 @@ mod tests {
         ];
         for change in changes {
             change();
-            assert!(!pm_file.is_in_place());
-            pm_file.recreate().unwrap();
-            assert!(pm_file.is_in_place());
-            assert_eq!(pm_file.file().metadata().unwrap().len(), 0);
+            assert!(!persistent_file.is_in_place());
+            persistent_file.recreate().unwrap();
+            assert!(persistent_file.is_in_place());
+            assert_eq!(persistent_file.file().metadata().unwrap().len(), 0);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Calls and linkage stubs in x86-64 code.
 
-use super::{Call, Code};
+use crate::arch::{Call, Code};
 
 /// The call instruction that ends at `end`: `call target` or `call *slot(%rip)`.
 pub(crate) fn call_ending_at(code: &impl Code, end: u64) -> Option<Call> {

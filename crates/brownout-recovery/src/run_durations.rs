@@ -1,0 +1,100 @@
+//! How long recoveries take, and how long to wait for one that may hang.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// So many recoveries that hang get the full time limit. Further ones get this, or many times what those that pass take.
+const HANGS_IN_FULL: u32 = 1;
+const HANG_CHECK: Duration = Duration::from_secs(1);
+const PASSES_IN_A_HANG: u32 = 20;
+/// The least time after which a recovery that takes many times as long as those that pass is put off.
+const PUT_OFF: Duration = Duration::from_millis(300);
+
+/// What the runners of one recovery know about how long it takes.
+#[derive(Debug, Default)]
+pub(crate) struct RunDurations {
+    hangs: AtomicU32,
+    /// The time of the slowest recovery that has passed, in microseconds.
+    slowest_pass: AtomicU64,
+}
+
+impl RunDurations {
+    /// A recovery has hung.
+    pub(crate) fn hung(&self) {
+        self.hangs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A recovery has passed in this time.
+    pub(crate) fn passed(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.slowest_pass.fetch_max(micros, Ordering::Relaxed);
+    }
+
+    /// Takes over what another runner knows.
+    pub(crate) fn unite(&self, other: &Self) {
+        let hangs = other.hangs.load(Ordering::Relaxed);
+        self.hangs.fetch_max(hangs, Ordering::Relaxed);
+        self.passed(other.slowest_pass());
+    }
+
+    /// When a recovery with this time limit seems to hang. If one has hung, nobody waits as long for further ones as for the first.
+    pub(crate) fn until_hung(&self, time_limit: Duration) -> Duration {
+        if self.hangs.load(Ordering::Relaxed) < HANGS_IN_FULL {
+            return time_limit;
+        }
+        time_limit.min(self.many_passes().max(HANG_CHECK))
+    }
+
+    /// When a recovery takes so much longer than those that pass that others are tried first.
+    pub(crate) fn until_put_off(&self) -> Duration {
+        self.many_passes().max(PUT_OFF)
+    }
+
+    fn many_passes(&self) -> Duration {
+        self.slowest_pass().saturating_mul(PASSES_IN_A_HANG)
+    }
+
+    fn slowest_pass(&self) -> Duration {
+        Duration::from_micros(self.slowest_pass.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    #[test]
+    fn only_the_first_hang_gets_the_full_time() {
+        let durations = RunDurations::default();
+        assert_eq!(durations.until_hung(millis(5000)), millis(5000));
+        durations.hung();
+        assert_eq!(durations.until_hung(millis(5000)), HANG_CHECK);
+        assert_eq!(durations.until_hung(millis(300)), millis(300));
+        durations.passed(millis(100));
+        assert_eq!(durations.until_hung(millis(5000)), millis(2000));
+    }
+
+    #[test]
+    fn slow_recoveries_are_not_put_off() {
+        let durations = RunDurations::default();
+        assert_eq!(durations.until_put_off(), PUT_OFF);
+        durations.passed(millis(200));
+        durations.passed(millis(2));
+        assert_eq!(durations.until_put_off(), millis(4000));
+    }
+
+    #[test]
+    fn runners_learn_from_each_other() {
+        let (one, other) = (RunDurations::default(), RunDurations::default());
+        one.hung();
+        other.passed(millis(100));
+        let shared = RunDurations::default();
+        shared.unite(&one);
+        shared.unite(&other);
+        assert_eq!(shared.until_hung(millis(9000)), millis(2000));
+    }
+}

@@ -54,6 +54,29 @@ fn a_pipeline_that_hides_the_status_of_recovery_is_reported() {
 }
 
 #[test]
+fn a_last_command_that_always_passes_is_reported() {
+    let dir = TestDir::new();
+    let warning = "recovery always passes, because its last command does";
+    for recover in [
+        "./slots {pm} check; echo done",
+        "./slots {pm} check || true",
+    ] {
+        let run = dir.check(recover, &[], &["3", "early"]);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        assert_eq!(run.stderr.matches(warning).count(), 1, "{}", run.stderr);
+        let gaps = run_file(&dir.path("brownout.out"))["gaps"].to_string();
+        assert!(gaps.contains(warning), "{gaps}");
+        let sarif = dir.read("brownout.out/report.sarif");
+        assert!(sarif.contains(warning), "{sarif}");
+    }
+    // Here the check decides.
+    let recover = "set -e; ./slots {pm} check; echo done";
+    let run = dir.check(recover, &[], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains(warning), "{}", run.stderr);
+}
+
+#[test]
 fn a_recovery_that_goes_to_the_background_has_tested_nothing() {
     let dir = TestDir::new();
     let check = "./slots {pm} check";

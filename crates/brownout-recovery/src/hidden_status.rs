@@ -4,7 +4,7 @@
 //! for another rule (`set -o pipefail`, `set -e`), and a command can look at `$?` or `PIPESTATUS`; then nothing is hidden. Of several
 //! commands in a row the last one decides, so others do not matter, unless it passes whatever they have found.
 //!
-//! Can miss: script files, commands that another program than a shell interprets, and last commands that pass although they need not.
+//! Can miss: script files, commands that another program than a shell interprets, and last commands that could fail and never do.
 //! Can be wrong: a `|` between the patterns of a `case`.
 
 use crate::shells::is_shell;
@@ -14,8 +14,10 @@ use crate::shells::is_shell;
 pub enum HiddenStatus {
     /// The status is that of the last part of a pipeline.
     ByPipeline,
-    /// The status is that of a last command which always passes.
+    /// The status is that of a last command which has nothing to do with the others.
     ByLastCommand,
+    /// The last command always passes, so that nothing can fail.
+    Always,
 }
 
 /// What a command says about the statuses of pipelines.
@@ -30,11 +32,10 @@ const OPENING: [&str; 11] = [
 ];
 /// Commands with the status of the one before.
 const SAME_STATUS: [&str; 2] = ["exit", "exit $?"];
-/// Commands that pass, whatever the commands before them have found.
-const ALWAYS_PASSING: [&str; 13] = [
-    "true", ":", "echo", "printf", "sleep", "sync", "cat", "tail", "head", "ls", "rm", "kill",
-    "wait",
-];
+/// Commands that always pass.
+const ALWAYS_PASSING: [&str; 7] = ["true", ":", "echo", "printf", "sleep", "sync", "wait"];
+/// Commands that show or remove something, whatever the commands before them have found.
+const SHOWING: [&str; 5] = ["cat", "tail", "head", "ls", "rm"];
 /// Commands that prepare others and check nothing.
 const PREPARING: [&str; 10] = [
     "cd", "export", "set", "ulimit", "umask", "mkdir", "cp", "mv", "unset", "ln",
@@ -99,7 +100,7 @@ fn script_of_shell(words: &[String]) -> Option<&str> {
 /// What hides the status of the command that decides, among several in a row.
 fn hidden_by_last_command(command: &str, ends_at_failure: bool) -> Option<HiddenStatus> {
     let mut commands = commands_in_row(command);
-    let mut hides_others = false;
+    let mut hides_others = None;
     while let Some(last) = commands.pop() {
         if last.has_pipe {
             return Some(HiddenStatus::ByPipeline);
@@ -108,14 +109,15 @@ fn hidden_by_last_command(command: &str, ends_at_failure: bool) -> Option<Hidden
         if text.is_empty() || CLOSING.contains(&text) || SAME_STATUS.contains(&text) {
             continue;
         }
-        if always_passes(text) {
-            hides_others = true;
-        } else if last.alternative().is_some_and(always_passes) {
-            return Some(HiddenStatus::ByLastCommand);
-        } else if !hides_others || ends_here(text) || last.alternative().is_some_and(ends_here) {
+        let alternative = last.alternative();
+        if let Some(hidden) = hidden_by(text) {
+            hides_others.get_or_insert(hidden);
+        } else if let Some(hidden) = alternative.filter(|text| !waits(text)).and_then(hidden_by) {
+            return Some(hides_others.unwrap_or(hidden));
+        } else if hides_others.is_none() || ends_here(text) || alternative.is_some_and(ends_here) {
             return None;
         } else if !prepares(text) && (last.is_background || !ends_at_failure) {
-            return Some(HiddenStatus::ByLastCommand);
+            return hides_others;
         }
     }
     None
@@ -134,14 +136,25 @@ fn without_opening(text: &str) -> &str {
     text
 }
 
-/// Whether the status of a command has nothing to do with those before.
-fn always_passes(text: &str) -> bool {
-    match first_word(text) {
+/// Whether the status of a command has nothing to do with those before: then it hides them.
+fn hidden_by(text: &str) -> Option<HiddenStatus> {
+    let always_passes = match first_word(text) {
         "exit" => text.split_whitespace().nth(1) == Some("0"),
         // With an operand, it has the status of that process.
         "wait" => text.trim() == "wait",
         word => ALWAYS_PASSING.contains(&word),
+    };
+    match always_passes {
+        true => Some(HiddenStatus::Always),
+        false => SHOWING
+            .contains(&first_word(text))
+            .then_some(HiddenStatus::ByLastCommand),
     }
+}
+
+/// Whether a command takes time: in place of one that failed, it is meant to exceed the time limit.
+fn waits(text: &str) -> bool {
+    first_word(text) == "sleep"
 }
 
 /// Whether a command ends the shell: some status before it is looked at, or it would always end.
@@ -266,24 +279,30 @@ mod tests {
     }
 
     #[test]
-    fn a_last_command_that_always_passes_hides_the_status_of_those_before() {
+    fn a_last_command_that_shows_something_hides_the_status_of_those_before() {
+        for command in ["./check {pm} > log; cat log", "./check {pm}; rm -f log"] {
+            let hidden = hidden_status(command);
+            assert_eq!(hidden, Some(HiddenStatus::ByLastCommand), "{command}");
+        }
+    }
+
+    #[test]
+    fn nothing_fails_if_the_last_command_always_passes() {
         for command in [
             "./check {pm}; true",
             "./check {pm} || true",
             "./check {pm} || echo damaged",
             "./check {pm} && echo fine; echo done",
-            "./check {pm} > log; cat log",
             "cd build; ./check {pm}\nexit 0",
             "if ./check {pm}; then echo fine; fi",
             "./check {pm} & sleep 0",
             "set -e; ./check {pm} & sleep 1",
-            "./server {pm} & ./client; kill %1",
             "set -e; ./check {pm} || true",
             "sh -c './check {pm}; echo done'",
             "(./check {pm}; exit 0)",
         ] {
             let hidden = hidden_status(command);
-            assert_eq!(hidden, Some(HiddenStatus::ByLastCommand), "{command}");
+            assert_eq!(hidden, Some(HiddenStatus::Always), "{command}");
         }
     }
 
@@ -324,6 +343,8 @@ mod tests {
             "bash -o errexit -c './check {pm}; echo fine'",
             "true & ./check {pm}",
             "./check {pm} & wait $!",
+            "./server {pm} & sleep 1; kill %1",
+            "./check {pm} || sleep 60",
             "./check {pm} '; true'",
         ] {
             assert_eq!(hidden_status(command), None, "{command}");

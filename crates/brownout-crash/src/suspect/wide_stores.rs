@@ -1,8 +1,8 @@
 //! Stores that a crash may tear: hardware only promises that an aligned word of 8 bytes persists as a whole.
 //!
 //! The part of such a store in a line is torn in two ways, until the next instant at which a crash is tried: its first words are there and
-//! the others are not, and the other way round. Locked instructions are left out: programs that exchange 16 bytes at once rely on
-//! the processor, which writes back the line as a whole in practice.
+//! the others are not, and the other way round. Locked instructions are left out: the processor does not write back the line between
+//! their words.
 //!
 //! Can miss: other combinations of words, which `exhaustive` has with `--tearing words`; lines of a store between its first and its last
 //! one; stores that were not among the last [`MOST`] before an instant.

@@ -287,6 +287,7 @@ mod tests {
             failure: (!passed).then(Failure::default),
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 

@@ -288,6 +288,7 @@ mod tests {
             failure: (!passed).then(Failure::default),
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 

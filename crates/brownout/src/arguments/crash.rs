@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brownout_crash::{STRATEGIES, Shard, StrategyInfo};
+use brownout_crash::{STRATEGIES, Shard, Sharing, StrategyInfo};
 use brownout_model::Tearing;
 use brownout_recovery::Readiness;
 use brownout_trace::ProcessEnd;
@@ -188,6 +188,12 @@ pub struct CrashTestArgs {
     /// failed is always tested again. The results say how many were left out.
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
+
+    /// When recoveries share their starts [default: auto]
+    ///
+    /// For measurements, and to compare results: they do not depend on it.
+    #[arg(long, value_name = "WHEN", value_enum, hide = true)]
+    pub shared_starts: Option<SharedStartsArg>,
 }
 
 impl CrashTestArgs {
@@ -216,6 +222,7 @@ impl CrashTestArgs {
             time_limit,
             no_narrowing,
             memory,
+            shared_starts,
         } = self;
         let options = [
             ("--recover-success", !recover_success.is_empty()),
@@ -237,6 +244,7 @@ impl CrashTestArgs {
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
             ("--memory", memory.is_some()),
+            ("--shared-starts", shared_starts.is_some()),
         ];
         let own = options.into_iter().filter(|(_, given)| *given);
         let own = own.map(|(option, _)| option);
@@ -259,6 +267,25 @@ impl From<TearingArg> for Tearing {
         match tearing {
             TearingArg::Whole => Self::Whole,
             TearingArg::Words => Self::Words,
+        }
+    }
+}
+
+/// When recoveries share their starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SharedStartsArg {
+    /// If that is expected to save time
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<SharedStartsArg> for Sharing {
+    fn from(when: SharedStartsArg) -> Self {
+        match when {
+            SharedStartsArg::Auto => Self::Auto,
+            SharedStartsArg::Always => Self::Always,
+            SharedStartsArg::Never => Self::Never,
         }
     }
 }

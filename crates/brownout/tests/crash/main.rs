@@ -24,6 +24,7 @@ mod reads;
 mod renamed;
 mod replays;
 mod run_differences;
+mod shared_starts;
 mod sharing;
 mod states;
 mod strategies;

@@ -163,7 +163,7 @@ pub fn crash_test(
     let others = prepared.left_processes.into_iter().chain(names);
     shortfalls.extend(others.map(Reason::other));
     if let Some(memory) = &plan.memory {
-        let decided = std::mem::take(&mut tested.tested_behaviours);
+        let decided = std::mem::take(&mut tested.decided);
         let configuration = &tested.results.configuration;
         match remember(memory, decided, configuration, &shortfalls) {
             Ok(remark) => console.remark(remark),

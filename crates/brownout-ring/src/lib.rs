@@ -144,6 +144,8 @@ pub mod option {
 pub mod input {
     pub const TIME: u32 = 1;
     pub const RANDOM: u32 = 2;
+    /// Files that are neither explored nor those of the system. Only reported in explorations.
+    pub const FILES: u32 = 4;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

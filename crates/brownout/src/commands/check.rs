@@ -119,7 +119,7 @@ fn crash_plan(arguments: &CheckArgs, settings: &Settings) -> Result<Option<Plan>
         refuse_without_recovery(&arguments.crash)?;
         return Ok(None);
     };
-    plan.resume = arguments.resume;
+    plan.set_resume(arguments.resume)?;
     plan.target_arguments = arguments.recording.command.len();
     if let Some(program) = arguments.recording.command.first() {
         plan.resolve_functions(&program_file(Path::new(program)))?;

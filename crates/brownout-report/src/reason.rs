@@ -30,6 +30,8 @@ pub enum ReasonKind {
     UndecidedTrials,
     /// Recovery does not read the persistent files, so its verdicts show nothing.
     NothingRead,
+    /// Races were to be looked for, and the trace does not show what that needs.
+    NoRacesTested,
     /// A later command failed and left these results as they are.
     LaterCommandFailed,
     #[default]

@@ -125,7 +125,8 @@ pub fn record(
     Ok(recording)
 }
 
-/// The functions that the user names, and those that the analyses declare: crash testing, then the rules of lint.
+/// The functions that the user names, and those that the analyses declare: crash testing, the rules of lint, and the search for
+/// races.
 fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<WatchedFunction> {
     let given: Vec<FunctionPattern> = watched(arguments).collect();
     let scope = scope.into_iter();
@@ -138,7 +139,13 @@ fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<Watch
         name: function.name.into(),
         arguments: function.arguments,
     });
-    named.chain(rules).collect()
+    let races = brownout_race::watched_functions().map(|function| WatchedFunction {
+        name: function.name.into(),
+        arguments: function.arguments,
+    });
+    // Only loads can race.
+    let races = races.filter(|_| arguments.recording.loads);
+    named.chain(rules).chain(races).collect()
 }
 
 /// The functions that `--watch` names.

@@ -42,6 +42,13 @@ pub enum Purpose {
         /// The index of the argument that is the address of the object that the threads share.
         object: u8,
     },
+    /// It allocates persistent memory outside of transactions.
+    Allocate {
+        /// The index of the argument that is the size.
+        size: u8,
+        /// How the caller learns where the memory is.
+        result: AllocationResult,
+    },
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
     /// It ends the process or the calling thread, and does not return. What the C library executes from here on is not
@@ -87,6 +94,16 @@ impl Acquired {
             Acquired::Always => true,
         }
     }
+}
+
+/// How an allocation is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AllocationResult {
+    /// Its address is the result.
+    Address,
+    /// Its identifier is stored where the argument with this index points to.
+    Identifier(u8),
 }
 
 /// How a function that is no lock orders what threads do.

@@ -5,7 +5,7 @@
 //! [`library`](crate::Library) and [`function`](crate::Function); nothing here is logic.
 
 use crate::frame_name::{FrameMeaning, FrameName};
-use crate::function::{Acquired, Function, LockFunction, OrderFunction, Purpose};
+use crate::function::{Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose};
 use crate::identifier::ObjectIdentifier;
 use crate::library::{Library, LibraryRole};
 use crate::transaction::TxFunction;
@@ -209,6 +209,9 @@ pub const LIBRARIES: &[Library] = &[
             tx("pmemobj_tx_xfree", 3, TxFunction::Free),
             tx("pmemobj_tx_publish", 2, TxFunction::Other),
             tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
+            allocates_identified("pmemobj_alloc"),
+            allocates_identified("pmemobj_xalloc"),
+            allocates_identified("pmemobj_zalloc"),
             tx("pmemobj_reserve", 4, TxFunction::Reserve),
             tx("pmemobj_xreserve", 4, TxFunction::Reserve),
             tx("pmemobj_root", 2, TxFunction::Root),
@@ -252,6 +255,15 @@ pub const LIBRARIES: &[Library] = &[
             typed_by: "_type",
             conversions: &["pmemobj_direct", "pmemobj_direct_inline"],
         }),
+        ..NONE
+    },
+    // Allocators whose heaps programs also keep in persistent memory.
+    Library {
+        modules: &["libmemkind.so", "libvmem.so"],
+        functions: &[
+            allocates_memory("memkind_malloc"),
+            allocates_memory("vmem_malloc"),
+        ],
         ..NONE
     },
     Library {
@@ -338,6 +350,30 @@ const fn creates_pool(name: &'static str) -> Function {
         name,
         arguments: 1,
         purpose: Purpose::CreatePool,
+    }
+}
+
+/// The arguments are the pool, where the identifier is to be stored, and the size.
+const fn allocates_identified(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 3,
+        purpose: Purpose::Allocate {
+            size: 2,
+            result: AllocationResult::Identifier(1),
+        },
+    }
+}
+
+/// The arguments are the heap and the size.
+const fn allocates_memory(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 2,
+        purpose: Purpose::Allocate {
+            size: 1,
+            result: AllocationResult::Address,
+        },
     }
 }
 

@@ -19,6 +19,7 @@
 
 mod accesses;
 mod address_cache;
+mod allocations;
 mod clocks;
 mod lifetimes;
 mod lines;
@@ -26,6 +27,7 @@ mod locks;
 mod observations;
 mod outcome;
 mod pairs;
+mod publication;
 mod race;
 mod rule;
 mod sites;

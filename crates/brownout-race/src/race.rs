@@ -18,6 +18,7 @@ use brownout_trace::{
 
 use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
+use crate::allocations::AllocationFunctions;
 use crate::clocks::Clocks;
 use crate::lifetimes::{Knowledge, StoreTag};
 use crate::lines::Lines;
@@ -25,6 +26,7 @@ use crate::locks::{LockName, Locks};
 use crate::observations::{DependentId, Observations, ObservedLoad};
 use crate::outcome::{RaceCounts, RaceOutcome};
 use crate::pairs::Pairing;
+use crate::publication::Publication;
 use crate::sites::{AccessOwner, RaceSite, Sites, TargetCode};
 use crate::sync_functions::{CustomLock, SyncFunctions};
 use crate::synchronization::{Caller, Synchronization};
@@ -51,6 +53,8 @@ pub struct RaceDetector<C> {
     knowledge: Knowledge,
     synchronization: Synchronization,
     functions: SyncFunctions,
+    allocators: AllocationFunctions,
+    publication: Publication,
     sites: Sites<C>,
     addresses: AddressCache,
     survey: Survey,
@@ -73,6 +77,8 @@ impl<C: TargetCode> RaceDetector<C> {
             },
             synchronization: Synchronization::default(),
             functions: SyncFunctions::new(options.locks),
+            allocators: AllocationFunctions::default(),
+            publication: Publication::default(),
             sites: Sites::new(code),
             addresses: AddressCache::default(),
             survey: Survey::default(),
@@ -144,6 +150,8 @@ impl<C: TargetCode> RaceDetector<C> {
         match event.kind {
             EventKind::Call { function, args } => {
                 let by = self.access(event);
+                let allocations = &mut self.knowledge.threads[by.thread].allocations;
+                allocations.called(function, args, &mut self.allocators, definitions);
                 let Some(meaning) = self.functions.get(function, definitions) else {
                     return;
                 };
@@ -158,6 +166,15 @@ impl<C: TargetCode> RaceDetector<C> {
             }
             EventKind::Return { function, value } => {
                 let by = self.access(event);
+                let allocations = &mut self.knowledge.threads[by.thread].allocations;
+                if let Some((addr, len)) = allocations.returned(function, value)
+                    && let Some(object) =
+                        self.addresses
+                            .resolve(event.process, addr, len, definitions)
+                {
+                    self.publication
+                        .allocated(object, &mut self.knowledge.lines);
+                }
                 let Some(meaning) = self.functions.get(function, definitions) else {
                     return;
                 };
@@ -317,7 +334,8 @@ impl<C: TargetCode> RaceDetector<C> {
         for (offset, bytes, _) in line_parts(range.offset, range.len) {
             let address = pm_address(range.file, offset);
             let line = self.knowledge.lines.number(address);
-            self.knowledge.lines.load(line, by.thread, bytes);
+            let seen = self.knowledge.lines.load(line, by.thread, bytes);
+            self.publication.seen(line, seen, &mut self.knowledge.lines);
             if !is_data {
                 continue;
             }
@@ -451,6 +469,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 ..
             } = &mut self.knowledge;
             threads[by.thread].has_accessed = true;
+            threads[by.thread].allocations.stored(addr, now);
             let thread = &threads[by.thread];
             let dependent = match is_lock || thread.taints.is_empty() {
                 true => DependentId::default(),
@@ -467,8 +486,14 @@ impl<C: TargetCode> RaceDetector<C> {
             for (offset, part, _) in line_parts(range.offset, range.len) {
                 let address = pm_address(range.file, offset);
                 let line = lines.number(address);
-                lines.store(line, by.thread, part);
+                let seen = lines.store(line, by.thread, part);
+                self.publication.seen(line, seen, lines);
             }
+            self.publication.stored(range, now, lines, |value| {
+                let space = definitions.process(process)?.address_space();
+                let target = space.resolve(Address(value), 1)?;
+                Some(pm_address(target.file, target.offset))
+            });
             for (offset, part, _) in line_parts(range.offset, range.len) {
                 let line = self.tracker.line(pm_address(range.file, offset));
                 self.tracker

@@ -17,7 +17,12 @@ pub struct CustomLock {
 
 /// The functions of known libraries whose calls have to be in the trace.
 pub fn watched_functions() -> impl Iterator<Item = &'static Function> {
-    let is_needed = |purpose| matches!(purpose, Purpose::Lock { .. } | Purpose::Order { .. });
+    let is_needed = |purpose| {
+        matches!(
+            purpose,
+            Purpose::Lock { .. } | Purpose::Order { .. } | Purpose::Allocate { .. }
+        )
+    };
     brownout_libraries::functions().filter(move |row| is_needed(row.purpose))
 }
 

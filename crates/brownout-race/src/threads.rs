@@ -4,6 +4,7 @@ use brownout_model::{ByteMask, ThreadSlot, Time};
 use brownout_trace::{CallArguments, FunctionId, ProcessId, ThreadId, ThreadParent};
 use rustc_hash::FxHashMap;
 
+use crate::allocations::Allocations;
 use crate::clocks::{ClockId, Clocks};
 use crate::lines::LineNumber;
 use crate::locks::{HeldLocks, LocksetId};
@@ -60,6 +61,7 @@ pub(crate) struct ThreadState {
     /// The clocks that it has had, with the events from which on it had them.
     history: Vec<(Time, ClockId)>,
     pub(crate) open: Vec<OpenCall>,
+    pub(crate) allocations: Allocations,
     /// Loads since its last store to persistent memory.
     pub(crate) pending: Vec<PendingLoad>,
     /// Those of them that have read what a crash could still lose.
@@ -78,6 +80,7 @@ impl ThreadState {
             clock: ClockId::START,
             history: Vec::new(),
             open: Vec::new(),
+            allocations: Allocations::default(),
             pending: Vec::new(),
             observed: Vec::new(),
             taints: Taints::default(),

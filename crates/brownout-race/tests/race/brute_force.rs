@@ -300,7 +300,7 @@ fn expected(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, us
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_search_finds_what_the_definition_says(

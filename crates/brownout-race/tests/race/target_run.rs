@@ -213,8 +213,13 @@ impl TargetRun {
     }
 
     pub fn end(&mut self, function: &str, value: u64) -> &mut Self {
+        self.end_pair(function, [value, 0])
+    }
+
+    /// A call returns two registers.
+    pub fn end_pair(&mut self, function: &str, value: [u64; 2]) -> &mut Self {
         let function = self.writer.function(function).unwrap();
-        let value = Some([value, 0]);
+        let value = Some(value);
         self.event(EventKind::Return { function, value })
     }
 

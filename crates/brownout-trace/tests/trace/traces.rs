@@ -208,6 +208,22 @@ fn calls(pool: FileId, function: FunctionId) -> Vec<EventKind<'static>> {
         EventKind::ThreadJoin {
             joined: ThreadId(u32::MAX),
         },
+        EventKind::LockAcquire {
+            word: Address(0x7f00_0000_1000),
+            shared: false,
+        },
+        EventKind::LockAcquire {
+            word: Address(u64::MAX),
+            shared: true,
+        },
+        EventKind::LockRelease {
+            word: Address(u64::MAX),
+            shared: true,
+        },
+        EventKind::LockRelease {
+            word: Address(0x7f00_0000_1000),
+            shared: false,
+        },
         EventKind::ThreadExit,
         EventKind::ProcessExit {
             end: ProcessEnd::Signaled { signal: 9 },

@@ -35,7 +35,7 @@ mod sync_functions;
 mod synchronization;
 mod threads;
 
-pub use locks::{LockMode, LockName, LockSource};
+pub use locks::{LockName, LockSource};
 pub use observations::{Dependence, Harm};
 pub use outcome::{ExcludedPair, RaceCounts, RaceOutcome, RacyAccess, RacyEnd, RacyLoad, RawRace};
 pub use race::{RaceDetector, RaceOptions};

@@ -2,16 +2,21 @@
 //! (HawkSet §3.1.2). The model tells when; here the effective lockset is determined and the store is kept for the pairs.
 
 use brownout_model::{
-    Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, PmAddress, ThreadSlot, Time,
+    Access, ByteMask, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress, ThreadSlot, Time,
 };
+
+use rustc_hash::FxHashMap;
 
 use crate::accesses::{Accesses, LoadKind, StoreEnd, StoreExample, StoreLife};
 use crate::clocks::{ClockId, Clocks};
-use crate::lines::Lines;
+use crate::lines::{LineNumber, Lines};
 use crate::locks::{Locks, LocksetId};
 use crate::observations::{DependentId, Observations, Persist};
 use crate::sites::RaceSite;
 use crate::threads::Threads;
+
+/// The largest word of a lock.
+const LOCK_WORD: u64 = 8;
 
 /// What is kept with a store until its end.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +40,8 @@ pub(crate) struct Knowledge {
     pub(crate) lines: Lines,
     pub(crate) accesses: Accesses,
     pub(crate) observations: Observations,
+    /// Words of recognised locks in files: for each line, their bytes.
+    pub(crate) lock_words: FxHashMap<PmAddress, ByteMask>,
     /// The instruction that makes stores durable now.
     pub(crate) persisting: RaceSite,
     /// Accesses to bytes that one thread alone can see are left out.
@@ -81,6 +88,29 @@ impl Knowledge {
             end_locks: by.map_or(LocksetId::EMPTY, |by| self.threads[by.thread].held.now()),
         };
         self.accesses.add_store(line, kept, life, example);
+    }
+
+    /// A word of a lock is in a file.
+    pub(crate) fn add_lock_word(&mut self, at: PmAddress) {
+        let start = at.offset % LINE;
+        let line = PmAddress {
+            offset: at.offset - start,
+            ..at
+        };
+        let bytes = ByteMask::range(start, LOCK_WORD.min(LINE - start));
+        let known = self.lock_words.entry(line).or_default();
+        *known = known.or(bytes);
+    }
+
+    /// The bytes of an access that are data: those of locks are none. An access of no more than a word of a lock is one to the lock.
+    pub(crate) fn data_bytes(&self, line: LineNumber, bytes: ByteMask) -> ByteMask {
+        let words = self.lock_words.get(&self.lines.address(line));
+        match words.map(|&words| (bytes.and(words), words)) {
+            None => bytes,
+            Some((both, _)) if both.is_empty() => bytes,
+            Some(_) if u64::from(bytes.0.count_ones()) <= LOCK_WORD => ByteMask::NONE,
+            Some((_, words)) => bytes.without(words),
+        }
     }
 
     /// The run has ended, and a crash can still lose the store.

@@ -5,7 +5,7 @@
 //! timestamps suffice, and equal ones are shared.
 
 use brownout_model::ThreadSlot;
-use brownout_trace::{Address, FileId, ProcessId};
+use brownout_trace::{Address, FileId, LockMode, ProcessId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A lock, by where it is. A lock in a mapped file is the same one in all mappings of all processes.
@@ -16,15 +16,6 @@ pub enum LockName {
     InFile { file: FileId, offset: u64 },
     /// In other memory of a process.
     InMemory { process: ProcessId, addr: Address },
-}
-
-/// How a lock is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum LockMode {
-    /// By one thread alone.
-    Exclusive,
-    /// Together with other threads that only read.
-    Shared,
 }
 
 /// What a thread does to a lock.

@@ -2,9 +2,9 @@
 
 use brownout_model::Time;
 use brownout_trace::selection::Selection;
-use brownout_trace::{FileRange, ProcessId, ThreadId};
+use brownout_trace::{FileRange, LockMode, ProcessId, ThreadId};
 
-use crate::locks::{LockMode, LockName, LockSource};
+use crate::locks::{LockName, LockSource};
 use crate::observations::Harm;
 use crate::sites::RaceSite;
 

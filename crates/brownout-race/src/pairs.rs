@@ -48,8 +48,12 @@ impl Pairing {
             let file = FileId(lines.address(group.line).space.0);
             selection.is_persistent(file)
         };
-        stores.retain(is_persistent);
-        loads.retain(is_persistent);
+        for groups in [&mut stores, &mut loads] {
+            groups.retain_mut(|group| {
+                group.bytes = knowledge.data_bytes(group.line, group.bytes);
+                !group.bytes.is_empty() && is_persistent(group)
+            });
+        }
         let mut pairing = Pairing {
             knowledge,
             counts,

@@ -12,9 +12,11 @@ use brownout_model::{
 };
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FileId, FileRange, FlushKind, ProcessId, StoreFlavor,
-    Sync, Visitor,
+    Address, Definitions, Event, EventKind, FileId, FileRange, FlushKind, ProcessId,
+    RecognisedLocks, StoreFlavor, Sync, Visitor,
 };
+
+use rustc_hash::FxHashMap;
 
 use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
@@ -22,14 +24,14 @@ use crate::allocations::AllocationFunctions;
 use crate::clocks::Clocks;
 use crate::lifetimes::{Knowledge, StoreTag};
 use crate::lines::Lines;
-use crate::locks::{LockName, Locks};
+use crate::locks::{LockName, LockOperation, Locks};
 use crate::observations::{DependentId, Observations, ObservedLoad};
 use crate::outcome::{RaceCounts, RaceOutcome};
 use crate::pairs::Pairing;
 use crate::publication::Publication;
 use crate::sites::{AccessOwner, RaceSite, Sites, TargetCode};
 use crate::sync_functions::{CustomLock, SyncFunctions};
-use crate::synchronization::{Caller, Synchronization};
+use crate::synchronization::{Caller, Synchronization, apply_recognised};
 use crate::threads::{OpenCall, PendingLoad, Threads};
 
 /// Loads of a thread without a store in between that may still turn out harmless.
@@ -45,6 +47,8 @@ pub struct RaceOptions {
     pub removes_initialisation: bool,
     /// Functions of the target that work on locks.
     pub locks: Vec<CustomLock>,
+    /// Which acquires of the trace are those of locks, from an earlier pass.
+    pub recognised: RecognisedLocks,
 }
 
 /// Looks for races in a trace, event by event.
@@ -55,6 +59,7 @@ pub struct RaceDetector<C> {
     functions: SyncFunctions,
     allocators: AllocationFunctions,
     publication: Publication,
+    recognised: RecognisedLocks,
     sites: Sites<C>,
     addresses: AddressCache,
     survey: Survey,
@@ -72,6 +77,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 lines: Lines::default(),
                 accesses: Accesses::new(),
                 observations: Observations::default(),
+                lock_words: FxHashMap::default(),
                 persisting: RaceSite(0),
                 removes_initialisation: options.removes_initialisation,
             },
@@ -79,6 +85,7 @@ impl<C: TargetCode> RaceDetector<C> {
             functions: SyncFunctions::new(options.locks),
             allocators: AllocationFunctions::default(),
             publication: Publication::default(),
+            recognised: options.recognised,
             sites: Sites::new(code),
             addresses: AddressCache::default(),
             survey: Survey::default(),
@@ -190,6 +197,23 @@ impl<C: TargetCode> RaceDetector<C> {
                 let knowledge = &mut self.knowledge;
                 self.synchronization
                     .returned(caller, meaning, call, value, knowledge, name);
+            }
+            EventKind::LockAcquire { word, .. } => {
+                let by = self.access(event);
+                if let Some(mode) = self.recognised.mode(event.index) {
+                    let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
+                    if let LockName::InFile { file, offset } = lock {
+                        self.knowledge.add_lock_word(pm_address(file, offset));
+                    }
+                    let acquire = LockOperation::Acquire { lock, mode };
+                    apply_recognised(by.thread, acquire, &mut self.knowledge);
+                }
+            }
+            EventKind::LockRelease { word, .. } => {
+                let by = self.access(event);
+                let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
+                let release = LockOperation::Release { lock };
+                apply_recognised(by.thread, release, &mut self.knowledge);
             }
             EventKind::Sync(sync) => {
                 let by = self.access(event);

@@ -9,12 +9,12 @@
 
 use brownout_libraries::{LockFunction, OrderFunction};
 use brownout_model::{ThreadSlot, Time};
-use brownout_trace::CallArguments;
+use brownout_trace::{CallArguments, LockMode};
 use rustc_hash::FxHashMap;
 
 use crate::clocks::ClockId;
 use crate::lifetimes::Knowledge;
-use crate::locks::{LockMode, LockName, LockOperation, LockSource};
+use crate::locks::{LockName, LockOperation, LockSource};
 use crate::sync_functions::SyncMeaning;
 use crate::threads::OpenCall;
 
@@ -249,6 +249,27 @@ impl Synchronization {
             threads, clocks, ..
         } = knowledge;
         threads.receive(by.thread, by.time, call.received, clocks);
+    }
+}
+
+/// A thread acquires or releases a lock that was recognised by its instructions. Nothing follows for other threads, because these
+/// events are not in the order in which the locks changed hands.
+pub(crate) fn apply_recognised(
+    thread: ThreadSlot,
+    operation: LockOperation,
+    knowledge: &mut Knowledge,
+) {
+    let Knowledge { threads, locks, .. } = knowledge;
+    match operation {
+        LockOperation::Acquire { lock, mode } => {
+            let lock = locks.lock(lock, LockSource::Recognised);
+            threads[thread].held.acquire(lock, mode, locks);
+        }
+        LockOperation::Release { lock } => {
+            if let Some(lock) = locks.find(lock) {
+                threads[thread].held.release(lock, locks);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::event::{Event, EventKind};
 use crate::ids::{Address, EventIndex, ProcessId, ThreadId};
 
 /// Whether other threads can hold a lock at the same time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
     /// One holder at a time.
     Exclusive,

@@ -1,11 +1,11 @@
 //! A race as a finding: what happened, where, with which locks, and what it did harm to.
 
 use brownout_race::{
-    Dependence, Harm, LockMode, LockName, LockSource, PERSISTENCY_RACE, RaceSite, RacyAccess,
-    RacyEnd, RawRace,
+    Dependence, Harm, LockName, LockSource, PERSISTENCY_RACE, RaceSite, RacyAccess, RacyEnd,
+    RawRace,
 };
 use brownout_report::{ByteRange, Evidence, Finding, Frame, Severity, Stack, role};
-use brownout_trace::{Definitions, FileId};
+use brownout_trace::{Definitions, FileId, LockMode};
 
 use crate::quantity::number_of;
 

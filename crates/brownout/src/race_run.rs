@@ -1,5 +1,6 @@
 //! Looks for races in a trace, and gives what is found source-level stacks.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use brownout_libraries::FrameNames;
@@ -8,7 +9,7 @@ use brownout_race::{
     AccessOwner, ExcludedPair, RaceCounts, RaceDetector, RaceOptions, RaceSite, TargetCode,
 };
 use brownout_report::{Finding, Frame, Sources};
-use brownout_trace::{Definitions, Event};
+use brownout_trace::{Definitions, Event, EventClass, RecognisedLocks};
 
 use crate::commands::describe_candidates;
 use crate::console::Console;
@@ -57,10 +58,12 @@ pub fn race(
     console: &Console,
 ) -> Result<RaceRun, Failure> {
     let patterns = trace.patterns(&settings.patterns)?;
+    let recognised = recognised_locks(trace, console)?;
     let options = RaceOptions {
         profile: settings.model,
         removes_initialisation,
         locks: settings.locks.clone(),
+        recognised,
     };
     let code = RaceStacks::new(&trace.header().cwd);
     let mut detector = RaceDetector::new(options, code);
@@ -105,6 +108,22 @@ pub fn race(
         nothing_persistent,
         untested: untested(&outcome.counts),
     })
+}
+
+/// Reads the trace once for the locks that are recognised by their instructions, if it has any.
+fn recognised_locks(trace: &mut TraceFile, console: &Console) -> Result<RecognisedLocks, Failure> {
+    let mut recognised = RecognisedLocks::default();
+    let counted = trace.summary().map(|summary| &summary.counts);
+    if counted.is_some_and(|counts| counts.of(EventClass::LockAcquire) == 0) {
+        return Ok(recognised);
+    }
+    let mut progress = console.progress("recognising locks", Some(trace.events()));
+    trace.walk(&mut progress, |event, _| {
+        recognised.event(event);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    trace.rewind()?;
+    Ok(recognised)
 }
 
 fn tested(counts: &RaceCounts) -> String {

@@ -2,7 +2,7 @@
 
 use brownout_libraries::LockFunction;
 use brownout_model::Profile;
-use brownout_trace::StoreFlavor;
+use brownout_trace::{Address, EventKind, StoreFlavor};
 
 use crate::target_run::*;
 
@@ -231,4 +231,29 @@ fn only_non_temporal_stores_race_where_caches_are_persistent() {
         run.thread(T3).at(3).load(X).at(4).load(Y);
         assert_eq!(run.races(), ["2-4"], "{}", profile.name);
     }
+}
+
+#[test]
+fn a_recognised_lock_protects_once_its_release_confirms_it() {
+    let word = Address(Y);
+    let shared = false;
+    let mut run = threads();
+    for thread in [T2, T3] {
+        run.thread(thread).at(9);
+        run.any_store(Y, 1, StoreFlavor::Temporal, true);
+        run.event(EventKind::LockAcquire { word, shared });
+        match thread {
+            T2 => run.at(1).store(X).persist(X),
+            _ => run.at(2).load(X).at(8).load(Y),
+        };
+        run.event(EventKind::LockRelease { word, shared });
+        run.at(7).store(Y);
+    }
+    // An acquire that is never released is no lock.
+    run.thread(T3)
+        .event(EventKind::LockAcquire { word, shared });
+    run.at(3).load(X);
+    let outcome = run.finish();
+    assert_eq!(outcome.by_recognised_locks.len(), 1);
+    assert_eq!(races(&outcome), ["1-3"]);
 }

@@ -14,7 +14,7 @@ use brownout_race::{
 use brownout_trace::{
     Address, AppPc, Arguments, CallArguments, ContextId, Ending, Event, EventIndex, EventKind,
     FenceKind, FileId, FileIdentity, FlushKind, Header, Mapping, ProcessId, ProcessOrigin,
-    StoreFlavor, ThreadId, ThreadParent, TraceReader, TraceWriter,
+    RecognisedLocks, StoreFlavor, ThreadId, ThreadParent, TraceReader, TraceWriter,
 };
 
 /// The address of the pool, and lines of it.
@@ -258,10 +258,19 @@ impl TargetRun {
         let writer = std::mem::replace(&mut self.writer, next);
         let (_, bytes) = writer.finish(Ending::default()).unwrap();
         let mut reader = TraceReader::new(Cursor::new(bytes)).unwrap();
+        let mut recognised = RecognisedLocks::default();
+        reader
+            .for_each(|event, _| {
+                recognised.event(event);
+                ControlFlow::<()>::Continue(())
+            })
+            .unwrap();
+        reader.seek(EventIndex(0)).unwrap();
         let options = RaceOptions {
             profile: self.profile,
             removes_initialisation: self.removes_initialisation,
             locks: self.locks.clone(),
+            recognised,
         };
         let mut detector = RaceDetector::new(options, Owners::default());
         reader
@@ -275,27 +284,31 @@ impl TargetRun {
 
     /// The races, as `store-load` and whether they were observed; `!` if what depends on the load was made durable.
     pub fn races(&mut self) -> Vec<String> {
-        let outcome = self.finish();
-        let pc = |site: RaceSite| outcome.code.pcs[site.0 as usize];
-        let mut lines = Vec::new();
-        for race in &outcome.races {
-            for load in &race.loads {
-                let observed = if load.observed > 0 { " observed" } else { "" };
-                let harm = match load.harm {
-                    Harm::Dependent { .. } => "!",
-                    _ => "",
-                };
-                let end = match race.end {
-                    RacyEnd::Never => " never",
-                    _ => "",
-                };
-                let (store, load) = (pc(race.store.site), pc(load.load.site));
-                lines.push(format!("{store}-{load}{end}{observed}{harm}"));
-            }
-        }
-        lines.sort();
-        lines
+        races(&self.finish())
     }
+}
+
+/// The races of an outcome in short form.
+pub fn races(outcome: &RaceOutcome<Owners>) -> Vec<String> {
+    let pc = |site: RaceSite| outcome.code.pcs[site.0 as usize];
+    let mut lines = Vec::new();
+    for race in &outcome.races {
+        for load in &race.loads {
+            let observed = if load.observed > 0 { " observed" } else { "" };
+            let harm = match load.harm {
+                Harm::Dependent { .. } => "!",
+                _ => "",
+            };
+            let end = match race.end {
+                RacyEnd::Never => " never",
+                _ => "",
+            };
+            let (store, load) = (pc(race.store.site), pc(load.load.site));
+            lines.push(format!("{store}-{load}{end}{observed}{harm}"));
+        }
+    }
+    lines.sort();
+    lines
 }
 
 /// Remembers the instruction of each site.

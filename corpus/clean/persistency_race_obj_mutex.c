@@ -20,7 +20,7 @@ static void *reader(void *unused) {
 
 static void *writer(void *unused) {
   await_turn(1);
-  for (int i = 0; i < 4; i++) {
+  for (volatile int i = 0; i < 4; i++) {
     TX_BEGIN_PARAM(pop, TX_PARAM_MUTEX, mutex, TX_PARAM_NONE) {
       ADD(pmemobj_root(pop, 0), struct root, count);
       ADD(pmemobj_root(pop, 0), struct root, list);

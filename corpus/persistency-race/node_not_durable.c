@@ -21,7 +21,7 @@ static void *writer(void *unused) {
   STORE(pm[4].word[0], 7); // expect: persistency-race
   await_turn(0);
   pthread_mutex_lock(&mutex);
-  STORE(pm[0].word[0], (uint64_t)&pm[4]);
+  STORE(pm[0].word[0], (uint64_t)&pm[4]); // expect: unpersisted-target
   PERSIST(pm[0]);
   pthread_mutex_unlock(&mutex);
   end_turn();

@@ -214,7 +214,7 @@ pub const LIBRARIES: &[Library] = &[
             allocates_identified("pmemobj_zalloc"),
             tx("pmemobj_reserve", 4, TxFunction::Reserve),
             tx("pmemobj_xreserve", 4, TxFunction::Reserve),
-            tx("pmemobj_root", 2, TxFunction::Root),
+            // `pmemobj_root` calls it.
             tx("pmemobj_root_construct", 2, TxFunction::Root),
             // The first argument is the pool.
             lock("pmemobj_mutex_lock", 1, LockFunction::Exclusive),

@@ -5,12 +5,12 @@
 //! finding gets the id of the other in [`Finding::cause`], and they are shown and counted as one. The failed recovery confirms a
 //! warning, which becomes a bug.
 //!
-//! A finding about a store that is not persistent in time explains only failures for which that store is missing: if the store is
-//! there, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
+//! A finding about a store that is not persistent in time explains only failures for which that store was made and is missing: if the store
+//! is there, or the target had not made it yet, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
 //! also explain failures for which their store is there.
 //!
 //! A store is the same if it is the same event or on the same line. It also counts if it is in the same function and has bytes in common
-//! with those that lint names: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
+//! with those that lint names, and lint saw it first no later: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
 //! can make different mistakes with one field. A store that is missing counts before one that is there, and one that was made before
 //! the crash before one that the target had not made yet.
 //!
@@ -31,7 +31,7 @@ struct Culprit<'a> {
     /// Its bytes, if known.
     range: Option<&'a ByteRange>,
     is_missing: bool,
-    /// It was made before the crash.
+    /// It was made before the crash, as far as is known.
     was_made: bool,
 }
 
@@ -55,7 +55,7 @@ fn culprits(crash: &Finding) -> Vec<Culprit<'_>> {
             event,
             range: ranges.get(at),
             is_missing: stack.role == role::STORE_MISSING,
-            was_made: event.is_some_and(|event| Some(event) < failure_point),
+            was_made: event.is_none_or(|event| Some(event) < failure_point),
         }
     });
     let mut culprits: Vec<Culprit<'_>> = culprits.collect();
@@ -98,8 +98,10 @@ impl<'a> NamedStores<'a> {
             let range = store.range?;
             let mut named = self.by_function.get(function)?.iter().copied();
             named.find(|&number| {
-                let ranges = &findings[number].evidence.ranges;
-                ranges.iter().any(|named| named.overlaps(range))
+                let evidence = &findings[number].evidence;
+                let is_earlier =
+                    store.event.is_some() && store.event < evidence.events.first().copied();
+                !is_earlier && evidence.ranges.iter().any(|named| named.overlaps(range))
             })
         };
         stores
@@ -157,8 +159,9 @@ impl<'a> Explanations<'a> {
     /// The finding, one of `findings`, that names a store which causes this crash finding.
     fn find(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
         let culprits = culprits(crash);
-        let missing = culprits.iter().filter(|store| store.is_missing).count();
-        let explained = self.unpersisted.find(&culprits[..missing], findings);
+        let is_lost = |store: &&Culprit<'_>| store.is_missing && store.was_made;
+        let lost = culprits.iter().filter(is_lost).count();
+        let explained = self.unpersisted.find(&culprits[..lost], findings);
         explained.or_else(|| self.others.find(&culprits, findings))
     }
 }
@@ -266,8 +269,27 @@ mod tests {
     }
 
     #[test]
+    fn a_flush_has_nothing_to_do_with_a_store_that_was_not_made_yet() {
+        let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
+        let mut failed = crash(role::STORE_MISSING, 7, FAR);
+        failed.evidence.events = vec![100, 110];
+        assert!(!cause_of(failed, lint()).0);
+    }
+
+    #[test]
+    fn a_store_before_the_first_one_that_lint_names_is_another_one() {
+        let lint = |first| {
+            let mut finding = finding_at(&FLUSH_RULE, "kv.c", 7);
+            finding.evidence.events = vec![first];
+            finding
+        };
+        assert!(cause_of(crash(role::STORE_MISSING, 8, 68), lint(80)).0);
+        assert!(!cause_of(crash(role::STORE_MISSING, 8, 68), lint(95)).0);
+    }
+
+    #[test]
     fn a_store_that_was_made_counts_before_one_that_was_not() {
-        let of_line = |line| finding_at(&FLUSH_RULE, "kv.c", line);
+        let of_line = |line| finding_at(&UNLOGGED_RULE, "kv.c", line);
         let mut failed = crash(role::STORE_MISSING, 7, FAR);
         let later = stack(role::STORE_MISSING, vec![frame("put", "kv.c", 8)]);
         failed.stacks.insert(1, later);

@@ -26,6 +26,7 @@
 //!     cwd: "/home/user".into(),
 //!     pm: Vec::new(),
 //!     loads: false,
+//!     shared_loads: false,
 //!     started: SystemTime::now(),
 //! };
 //! let mut writer = TraceWriter::new(Vec::new(), &header)?;

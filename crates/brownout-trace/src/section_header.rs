@@ -17,6 +17,9 @@ pub const OLDEST_VERSION: u32 = 2;
 /// The first version whose preamble and trailer have checksums.
 pub(crate) const CHECKED_ENDS: u32 = 4;
 
+/// The first version whose header says whether loads were recorded while persistent memory was shared.
+pub(crate) const SHARED_LOADS: u32 = 5;
+
 /// Magic, version and, since [`CHECKED_ENDS`], the checksum of both.
 pub(crate) const PREAMBLE_LEN: usize = 16;
 

@@ -13,6 +13,7 @@ pub fn header() -> Header {
         cwd: "/home/user".into(),
         pm: vec!["*.pool".into()],
         loads: true,
+        shared_loads: false,
         started: SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789),
     }
 }

@@ -164,6 +164,7 @@ fn record_target(
     let arguments = RecordArgs {
         patterns: settings.patterns.clone(),
         output: directory.unfinished_trace(),
+        shared_loads: true,
         recording: recording(arguments, settings),
     };
     match record::record(&arguments, plan.map(|plan| &plan.scope), console) {

@@ -79,6 +79,7 @@ pub fn record(
         trace: arguments.output.clone(),
         pm: arguments.patterns.clone(),
         loads: arguments.recording.loads,
+        shared_loads: arguments.shared_loads,
         coverage: arguments.recording.coverage.is_some(),
         watch: watched_functions(arguments, scope),
         on_full: match arguments.recording.on_full {
@@ -335,6 +336,7 @@ mod tests {
         let arguments = RecordArgs {
             patterns: Vec::new(),
             output: "trace".into(),
+            shared_loads: false,
             recording: RecordingArgs {
                 watched: vec!["put".into()],
                 ..RecordingArgs::default()

@@ -54,6 +54,7 @@ impl TargetRun {
             cwd: "/".into(),
             pm: Vec::new(),
             loads: true,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         let writer = TraceWriter::new(Vec::new(), &header).unwrap();
@@ -252,6 +253,7 @@ impl TargetRun {
             cwd: "/".into(),
             pm: Vec::new(),
             loads: true,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         let next = TraceWriter::new(Vec::new(), &header).unwrap();

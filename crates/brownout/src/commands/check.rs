@@ -7,7 +7,7 @@ use brownout_engine::{Recording, StopReason};
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
-use brownout_trace::{EarlyStop, ProcessEnd};
+use brownout_trace::{EarlyStop, EventClass, ProcessEnd};
 
 use super::record;
 use crate::arguments::target_end;
@@ -125,7 +125,9 @@ fn look_for_races(
     console: &Console,
 ) -> Result<(), Failure> {
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
-    if settings.levels.is_off(PERSISTENCY_RACE.id) || !trace.header().loads {
+    let counts = trace.summary().map(|summary| &summary.counts);
+    let has_loads = counts.is_none_or(|counts| counts.of(EventClass::Load) > 0);
+    if settings.levels.is_off(PERSISTENCY_RACE.id) || !has_loads {
         return Ok(());
     }
     let run = race(&mut trace, settings, true, console)?;
@@ -262,11 +264,9 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
 fn recording(arguments: &CheckArgs, settings: &Settings) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
     recording.loads |= settings.loads;
-    if recording.loads {
-        let locks = settings.locks.iter();
-        let locks = locks.map(|lock| lock.function.text().to_owned());
-        recording.watched.extend(locks);
-    }
+    let locks = settings.locks.iter();
+    let locks = locks.map(|lock| lock.function.text().to_owned());
+    recording.watched.extend(locks);
     recording
 }
 

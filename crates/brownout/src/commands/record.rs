@@ -145,7 +145,8 @@ fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<Watch
         arguments: function.arguments,
     });
     // Only loads can race.
-    let races = races.filter(|_| arguments.recording.loads);
+    let has_loads = arguments.recording.loads || arguments.shared_loads;
+    let races = races.filter(|_| has_loads);
     named.chain(rules).chain(races).collect()
 }
 

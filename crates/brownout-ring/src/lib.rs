@@ -99,6 +99,8 @@ pub struct Control {
     pub births: AtomicU32,
     /// [`input`] bits that the target's processes set.
     pub inputs: AtomicU32,
+    /// Non-zero once two processes have mapped the same file.
+    pub shared: AtomicU32,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -138,6 +140,10 @@ pub mod option {
     /// The target is run several times, and runs have to be alike: give it the same random bytes at its start, and report what
     /// else makes runs differ ([`super::input`]).
     pub const REPEATED: u32 = 16;
+    /// Recognise locks by their atomic instructions ([`super::kind::LOCK_ACQUIRE`]).
+    pub const LOCKS: u32 = 32;
+    /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
+    pub const SHARED_LOADS: u32 = 64;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.
@@ -313,6 +319,11 @@ pub mod kind {
     /// A file was opened, looked up or read without a load that is recorded: payload [`super::FileUse`]. Flags:
     /// [`super::file_use`]. Only with [`super::option::READS`].
     pub const FILE_USE: u16 = 26;
+    /// The thread may have acquired a lock, whose word is at `addr`; `pc` is its atomic instruction, and `context` is 0. Flags:
+    /// [`super::lock`]. Only with [`super::option::LOCKS`].
+    pub const LOCK_ACQUIRE: u16 = 27;
+    /// The thread has released the lock at `addr`, which shows that it was one. `pc` is that of its acquire. Flags: [`super::lock`].
+    pub const LOCK_RELEASE: u16 = 28;
 }
 
 /// Flags of [`kind::STORE`].
@@ -327,6 +338,12 @@ pub mod store {
     pub const STRING: u16 = 8;
     /// The instruction also read the bytes that it overwrote. Only with [`super::option::LOADS`].
     pub const MODIFIES: u16 = 16;
+}
+
+/// Flags of [`kind::LOCK_ACQUIRE`] and [`kind::LOCK_RELEASE`].
+pub mod lock {
+    /// Other threads can hold the lock at the same time.
+    pub const SHARED: u16 = 1;
 }
 
 /// Flags of [`kind::FLUSH`].

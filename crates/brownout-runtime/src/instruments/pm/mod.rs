@@ -21,6 +21,7 @@ pub(crate) mod kernel;
 mod map;
 mod order;
 mod shared_files;
+mod sharing;
 pub mod site;
 pub(crate) mod split;
 pub mod stripes;
@@ -235,7 +236,12 @@ impl Instrument for PersistentMemory {
         intent_assembly::recovery_point(pc)
     }
 
+    fn about_to_share(forks: bool) {
+        sharing::about_to_share(forks);
+    }
+
     fn before_syscall(context: &mut Context) {
+        sharing::notice();
         kernel::collect(context);
     }
 
@@ -263,7 +269,9 @@ impl Instrument for PersistentMemory {
     fn map(context: &mut Context, map_lock: MapLock, args: [u64; 6]) -> Result<Raw, MapLock> {
         let [_, _, prot, flags, fd, _] = args;
         if candidate::is_candidate(prot, flags, fd as i32) {
-            Ok(map::map(context, map_lock, args))
+            let raw = map::map(context, map_lock, args);
+            sharing::notice();
+            Ok(raw)
         } else {
             kernel::mapped_unobserved(context, &args);
             Err(map_lock)

@@ -11,6 +11,7 @@
 //!    `spill`, the exit for Rust in `Context::exit`, and the event in [`EventArea`].
 //! 2. Nothing is written before the space in the ring is known to be there; from then on nothing can fail but
 //!    a load of the payload that is misaligned ([`misaligned_load`]).
+//!    A thread that has used locked instructions since its last event, or holds a lock, is settled first (`locks_check`).
 //! 3. The stack of the target is read only by the instructions that [`recovery_point`] knows.
 //! 4. The thread continues at `Context::resume` with the target's registers and flags in place.
 
@@ -68,6 +69,10 @@ global_asm!(
     // --- the calling context: rdx = site; leaves it in r9d -------------------------------------------
     ".globl event_record",
     "event_record:",
+    "cmp qword ptr gs:[{locks}], 0",
+    "jne locks_check",
+    ".globl event_record_settled",
+    "event_record_settled:",
     "mov r10, gs:[{last_memo}]",
     "test r10, r10",
     "je 9f",
@@ -249,6 +254,7 @@ global_asm!(
     restore!(),
     "jmp gate_exit",
     gpr = const offset_of!(Context, cpu.gpr),
+    locks = const offset_of!(Context, areas.locks.busy),
     spill_rcx = const offset_of!(Context, cpu.spill_rcx),
     spill_rax = const offset_of!(Context, cpu.spill_rax),
     spill_flags = const offset_of!(Context, cpu.spill_flags),

@@ -225,6 +225,19 @@ pub mod pm {
         }
     }
 
+    /// The begin of a load.
+    pub mod repeated_load {
+        /// The entry point of the assembly.
+        pub(crate) fn entry() -> u64 {
+            crate::arch::missing()
+        }
+
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
+            crate::arch::missing()
+        }
+    }
+
     /// The forms of instructions.
     pub mod form {
         /// The instructions that the runtime carries out.

@@ -43,6 +43,8 @@ pub trait Surroundings {
     fn is_published(&mut self, word: u64) -> bool;
     /// Whether acquires of the instruction at `pc` are worth an event: some were locks, or there were few.
     fn is_worthwhile(&mut self, pc: u64) -> bool;
+    /// What was reported to be held is no longer known.
+    fn forgotten(&mut self);
     fn event(&mut self, event: LockEvent);
 }
 
@@ -243,7 +245,7 @@ impl HeldLocks {
         if self.len == MAX_HELD {
             // Counts that are never undone are the most frequent.
             let index = self.iter().position(Held::is_counted).unwrap_or(0);
-            self.remove(index);
+            self.forget(index, around);
         }
         self.held[self.len] = Held {
             word: op.word,
@@ -278,7 +280,7 @@ impl HeldLocks {
             return true;
         };
         let Some(eight) = around.load(aligned) else {
-            self.remove(index);
+            self.forget(index, around);
             return false;
         };
         let value = eight >> (8 * (held.place & 7)) & mask(held.size);
@@ -344,8 +346,16 @@ impl HeldLocks {
         if held.is_lock(value, how) && !around.is_published(held.word) {
             self.release(index, false, around);
         } else {
-            self.remove(index);
+            self.forget(index, around);
         }
+    }
+
+    /// Nothing more will be reported of a word.
+    fn forget(&mut self, index: usize, around: &mut impl Surroundings) {
+        if self.held[index].reported {
+            around.forgotten();
+        }
+        self.remove(index);
     }
 
     fn release(&mut self, index: usize, shared: bool, around: &mut impl Surroundings) {

@@ -25,6 +25,7 @@ use crate::arch::instruments::locks::{code, note};
 use crate::arch::translator::guarded;
 use crate::arch::translator::translate::Emission;
 use crate::instruments::pm::candidates;
+use crate::instruments::pm::repeated_loads::Lockset;
 use crate::instruments::{Instrument, Resumption, exit_number};
 use crate::translator::context::Context;
 use crate::wire::{self, Head, Producer};
@@ -175,6 +176,7 @@ fn settle_log(context: &mut Context, report: bool) {
     let area = &mut context.areas.locks;
     let target = &mut Target {
         wire: &mut context.wire,
+        lockset: &mut context.areas.pm.lockset,
         thread,
     };
     let logged = LOG - area.room as usize;
@@ -235,6 +237,7 @@ fn watch(context: &mut Context) {
 /// The target, as a thread sees it.
 struct Target<'a> {
     wire: &'a mut Producer,
+    lockset: &'a mut Lockset,
     thread: u64,
 }
 
@@ -263,14 +266,20 @@ impl Surroundings for Target<'_> {
         usefulness::is_worthwhile(pc)
     }
 
+    fn forgotten(&mut self) {
+        self.lockset.renew();
+    }
+
     fn event(&mut self, event: LockEvent) {
         let (kind, word, shared, pc) = match event {
             LockEvent::Acquire { word, shared, pc } => {
                 usefulness::acquired(pc);
+                self.lockset.acquired(word);
                 (kind::LOCK_ACQUIRE, word, shared, pc)
             }
             LockEvent::Release { word, shared, pc } => {
                 usefulness::released(pc);
+                self.lockset.released(word);
                 (kind::LOCK_RELEASE, word, shared, pc)
             }
         };

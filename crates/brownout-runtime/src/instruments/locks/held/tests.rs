@@ -42,6 +42,8 @@ impl Surroundings for World {
         true
     }
 
+    fn forgotten(&mut self) {}
+
     fn event(&mut self, event: LockEvent) {
         self.events.push(event);
     }

@@ -2,6 +2,7 @@
 // build: -lpmemobj
 // env: PMEM_IS_PMEM_FORCE=1
 // check: --after pmemobj_root
+// causes: 1
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 #include "../obj.h"
@@ -11,7 +12,7 @@ static int add(PMEMobjpool *pop, struct root *root) {
   if (pmemobj_zalloc(pop, &node, sizeof(struct node), 1) != 0) // expect: recovery-failed
     return 1;
   STORE(root->list.off, node.off); // missing-store: recovery-failed
-  pmemobj_persist(pop, &root->list.off, sizeof root->list.off);
+  pmemobj_persist(pop, &root->list.off, sizeof root->list.off); // expect: recovery-failed
   return 0;
 }
 

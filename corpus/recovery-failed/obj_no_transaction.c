@@ -2,6 +2,7 @@
 // build: -lpmemobj
 // env: PMEM_IS_PMEM_FORCE=1
 // check: --after pmemobj_root
+// causes: 1
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 #include "../obj.h"
@@ -10,7 +11,7 @@ static void count(PMEMobjpool *pop, struct root *root) {
   STORE(root->count, root->count + 1);
   pmemobj_persist(pop, &root->count, sizeof root->count); // expect: recovery-failed
   STORE(root->total, root->total + 10); // missing-store: recovery-failed
-  pmemobj_persist(pop, &root->total, sizeof root->total);
+  pmemobj_persist(pop, &root->total, sizeof root->total); // expect: recovery-failed
 }
 
 static int recover(PMEMobjpool *pop) {

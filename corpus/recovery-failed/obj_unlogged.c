@@ -2,6 +2,7 @@
  * this one is not. */
 // build: -lpmemobj
 // env: PMEM_IS_PMEM_FORCE=1
+// causes: 1
 // recover: {program} {dir}/pool check
 #include "../recovery.h"
 #include "../obj.h"
@@ -13,7 +14,7 @@ static void count(PMEMobjpool *pop, struct root *root) {
     STORE(root->total, root->total + 10);
     pmemobj_persist(pop, &root->total, sizeof root->total); // expect: recovery-failed
   }
-  TX_END // missing-store: recovery-failed
+  TX_END // expect: recovery-failed // missing-store: recovery-failed
 }
 
 static int recover(PMEMobjpool *pop) {

@@ -343,7 +343,7 @@ impl FailurePoints {
     }
 
     /// Where the process was when it changed a persistent file last: no instruction of its own ends it.
-    fn stack_of_last_change(
+    pub(crate) fn stack_of_last_change(
         &self,
         event: &Event<'_>,
         definitions: &Definitions,

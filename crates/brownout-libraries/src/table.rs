@@ -160,7 +160,7 @@ pub const LIBRARIES: &[Library] = &[
             tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
             tx("pmemobj_reserve", 4, TxFunction::Reserve),
             tx("pmemobj_xreserve", 4, TxFunction::Reserve),
-            tx("pmemobj_root", 2, TxFunction::Root),
+            // `pmemobj_root` calls it.
             tx("pmemobj_root_construct", 2, TxFunction::Root),
             // The first argument is the pool.
             lock("pmemobj_mutex_lock", 1, LockFunction::Exclusive),

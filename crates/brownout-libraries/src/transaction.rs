@@ -163,7 +163,10 @@ mod tests {
         assert_eq!(realloc.type_number(&[7, 0x80, 48, 5]), Some(5));
         let reserve = named("pmemobj_reserve");
         assert_eq!(reserve.type_number(&[0x3000, 9, 32, 6]), Some(6));
-        assert_eq!(named("pmemobj_root").type_number(&[0x3000, 64]), None);
+        assert_eq!(
+            named("pmemobj_root_construct").type_number(&[0x3000, 64]),
+            None
+        );
         let free = named("pmemobj_tx_free");
         assert_eq!(free.freed(0x1000, &[7, 0x80], [0, 0]), Some(0x1080));
         assert_eq!(free.freed(0x1000, &[7, 0x80], [22, 0]), None);
@@ -173,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_object_of_known_size_is_where_its_identifier_says() {
-        let root = named("pmemobj_root");
+        let root = named("pmemobj_root_construct");
         assert_eq!(root.allocated(0, &[0x1000, 64], [7, 0x80]), None);
         assert_eq!(root.object(0, &[0x1000, 64], [7, 0x80]), Some((0x1080, 64)));
         assert_eq!(root.object(0, &[0x1000, 64], [0, 0]), None);

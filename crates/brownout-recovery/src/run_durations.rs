@@ -7,8 +7,10 @@ use std::time::Duration;
 const HANGS_IN_FULL: u32 = 1;
 const HANG_CHECK: Duration = Duration::from_secs(1);
 const PASSES_IN_A_HANG: u32 = 20;
-/// The least time after which a recovery that takes many times as long as those that pass is put off.
+/// The least time after which a recovery that takes several times as long as those that pass is put off. That costs little if it does
+/// not hang: it is tried again.
 const PUT_OFF: Duration = Duration::from_millis(300);
+const PASSES_UNTIL_PUT_OFF: u32 = 4;
 
 /// What the runners of one recovery know about how long it takes.
 #[derive(Debug, Default)]
@@ -42,16 +44,14 @@ impl RunDurations {
         if self.hangs.load(Ordering::Relaxed) < HANGS_IN_FULL {
             return time_limit;
         }
-        time_limit.min(self.many_passes().max(HANG_CHECK))
+        let many_passes = self.slowest_pass().saturating_mul(PASSES_IN_A_HANG);
+        time_limit.min(many_passes.max(HANG_CHECK))
     }
 
     /// When a recovery takes so much longer than those that pass that others are tried first.
     pub(crate) fn until_put_off(&self) -> Duration {
-        self.many_passes().max(PUT_OFF)
-    }
-
-    fn many_passes(&self) -> Duration {
-        self.slowest_pass().saturating_mul(PASSES_IN_A_HANG)
+        let several_passes = self.slowest_pass().saturating_mul(PASSES_UNTIL_PUT_OFF);
+        several_passes.max(PUT_OFF)
     }
 
     fn slowest_pass(&self) -> Duration {
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(durations.until_put_off(), PUT_OFF);
         durations.passed(millis(200));
         durations.passed(millis(2));
-        assert_eq!(durations.until_put_off(), millis(4000));
+        assert_eq!(durations.until_put_off(), millis(800));
     }
 
     #[test]

@@ -352,7 +352,10 @@ mod tests {
     fn failure(point: u32, missing: &[u32], said: &str) -> Finding {
         let function = format!("point_{point}");
         let point = stack(role::FAILURE_POINT, vec![frame(&function, "kv.c", point)]);
-        let store = |line: &u32| stack(role::STORE_MISSING, vec![frame("put", "kv.c", *line)]);
+        let store = |line: &u32| {
+            let calls = vec![frame("put", "kv.c", *line), frame("main", "kv.c", 90)];
+            stack(role::STORE_MISSING, calls)
+        };
         let stacks = [point].into_iter().chain(missing.iter().map(store));
         let evidence = Evidence {
             details: [(Evidence::LAST_OUTPUT.to_owned(), said.to_owned())].into(),

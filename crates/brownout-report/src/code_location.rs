@@ -3,7 +3,7 @@
 use crate::{Frame, Stack};
 
 /// A location in the code of the target or of recovery: a source line or, without line information, an instruction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CodeLocation<'a> {
     Line(&'a str, u32),
     Offset(&'a str, u64),

@@ -5,12 +5,13 @@
 //! finding gets the id of the other in [`Finding::cause`], and they are shown and counted as one. The failed recovery confirms a
 //! warning, which becomes a bug.
 //!
-//! A finding about a store that is not persistent in time explains only failures for which that store is missing: if the store is
-//! there, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
+//! A finding about a store that is not persistent in time explains only failures for which that store was made and is missing: if the store
+//! is there, or the target had not made it yet, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
 //! also explain failures for which their store is there.
 //!
-//! A store is the same if it is the same event or on the same line. It also counts if it is in the same function and has bytes in common
-//! with those that lint names: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
+//! A store is the same if it is the same event, or on the same line and called by the same function: two callers of a function that stores
+//! can make different mistakes. It also counts if it is in the same function and has bytes in common
+//! with those that lint names, and lint saw it first no later: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
 //! can make different mistakes with one field. A store that is missing counts before one that is there, and one that was made before
 //! the crash before one that the target had not made yet.
 //!
@@ -21,7 +22,7 @@ use std::collections::HashMap;
 use crate::code_location::CodeLocation;
 use crate::join::is_about_unpersisted_store;
 use crate::stack::role;
-use crate::{ByteRange, Category, Finding, FindingId, Frame, Severity, Stack};
+use crate::{ByteRange, Category, Finding, FindingId, Frame, Severity, Stack, primary_frame};
 
 /// The stores that a failed recovery is due to.
 struct Culprit<'a> {
@@ -31,7 +32,7 @@ struct Culprit<'a> {
     /// Its bytes, if known.
     range: Option<&'a ByteRange>,
     is_missing: bool,
-    /// It was made before the crash.
+    /// It was made before the crash, as far as is known.
     was_made: bool,
 }
 
@@ -55,7 +56,7 @@ fn culprits(crash: &Finding) -> Vec<Culprit<'_>> {
             event,
             range: ranges.get(at),
             is_missing: stack.role == role::STORE_MISSING,
-            was_made: event.is_some_and(|event| Some(event) < failure_point),
+            was_made: event.is_none_or(|event| Some(event) < failure_point),
         }
     });
     let mut culprits: Vec<Culprit<'_>> = culprits.collect();
@@ -63,25 +64,46 @@ fn culprits(crash: &Finding) -> Vec<Culprit<'_>> {
     culprits
 }
 
+/// A store as a finding of lint names it.
+struct NamedStore<'a> {
+    frames: &'a [Frame],
+    event: Option<u64>,
+    has_unknown_callers: bool,
+}
+
+/// The frame that is shown of a stack, and the function that has called it.
+fn called(frames: &[Frame]) -> Option<(&Frame, Option<&str>)> {
+    let at = primary_frame(frames)?;
+    let caller = frames
+        .get(at + 1)
+        .and_then(|frame| frame.function.as_deref());
+    Some((frames.get(at)?, caller))
+}
+
 /// The findings that name a store, by the store.
 #[derive(Default)]
 struct NamedStores<'a> {
     by_event: HashMap<u64, usize>,
+    by_call: HashMap<(CodeLocation<'a>, Option<&'a str>), usize>,
+    /// Only for findings with so many stacks that not all callers are known.
     by_location: HashMap<CodeLocation<'a>, usize>,
     by_function: HashMap<&'a str, Vec<usize>>,
 }
 
 impl<'a> NamedStores<'a> {
     /// Earlier findings win: findings are in the order of their importance.
-    fn add(&mut self, number: usize, frame: Option<&'a Frame>, event: Option<u64>) {
-        if let Some(frame) = frame {
+    fn add(&mut self, number: usize, store: &NamedStore<'a>) {
+        if let Some((frame, caller)) = called(store.frames) {
             let location = CodeLocation::of(frame);
-            self.by_location.entry(location).or_insert(number);
+            if store.has_unknown_callers {
+                self.by_location.entry(location).or_insert(number);
+            }
+            self.by_call.entry((location, caller)).or_insert(number);
             if let Some(function) = frame.function.as_deref() {
                 self.by_function.entry(function).or_default().push(number);
             }
         }
-        if let Some(event) = event {
+        if let Some(event) = store.event {
             self.by_event.entry(event).or_insert(number);
         }
     }
@@ -90,16 +112,20 @@ impl<'a> NamedStores<'a> {
     fn find(&self, stores: &[Culprit<'_>], findings: &[Finding]) -> Option<usize> {
         let same_event = |store: &Culprit<'_>| self.by_event.get(&store.event?).copied();
         let same_line = |store: &Culprit<'_>| {
-            let location = CodeLocation::of_stack(store.stack)?;
-            self.by_location.get(&location).copied()
+            let (frame, caller) = called(&store.stack.frames)?;
+            let location = CodeLocation::of(frame);
+            let known = self.by_call.get(&(location, caller));
+            known.or_else(|| self.by_location.get(&location)).copied()
         };
         let same_bytes = |store: &Culprit<'_>| {
             let function = store.stack.primary_frame()?.function.as_deref()?;
             let range = store.range?;
             let mut named = self.by_function.get(function)?.iter().copied();
             named.find(|&number| {
-                let ranges = &findings[number].evidence.ranges;
-                ranges.iter().any(|named| named.overlaps(range))
+                let evidence = &findings[number].evidence;
+                let is_earlier =
+                    store.event.is_some() && store.event < evidence.events.first().copied();
+                !is_earlier && evidence.ranges.iter().any(|named| named.overlaps(range))
             })
         };
         stores
@@ -129,18 +155,28 @@ impl<'a> Explanations<'a> {
         for (number, finding) in findings.filter(|(_, finding)| explains(finding)) {
             let named = explanations.of_rule(&finding.rule);
             let is_unpersisted = explains_missing_only(&finding.rule);
+            let joined = &finding.evidence.joined;
+            let has_unknown_callers = joined.iter().any(|other| other.frames.is_empty());
             for (position, stack) in finding.stacks.iter().enumerate() {
-                let event = finding.evidence.events.get(position).copied();
+                let store = NamedStore {
+                    frames: &stack.frames,
+                    event: finding.evidence.events.get(position).copied(),
+                    has_unknown_callers,
+                };
                 // Of a pair such as `store` and `later store`, only the first is not persistent.
                 if stack.role == "store" || !is_unpersisted && is_store(stack) {
-                    named.add(number, stack.primary_frame(), event);
+                    named.add(number, &store);
                 }
             }
-            for other in &finding.evidence.joined {
+            for other in joined {
+                let store = NamedStore {
+                    frames: &other.frames,
+                    event: other.event,
+                    has_unknown_callers,
+                };
                 // Its first stack is that of the pointer; the stores are those of the finding that it is joined with.
                 if other.rule != "unpersisted-target" {
-                    let named = explanations.of_rule(&other.rule);
-                    named.add(number, other.primary_frame(), other.event);
+                    explanations.of_rule(&other.rule).add(number, &store);
                 }
             }
         }
@@ -157,8 +193,9 @@ impl<'a> Explanations<'a> {
     /// The finding, one of `findings`, that names a store which causes this crash finding.
     fn find(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
         let culprits = culprits(crash);
-        let missing = culprits.iter().filter(|store| store.is_missing).count();
-        let explained = self.unpersisted.find(&culprits[..missing], findings);
+        let is_lost = |store: &&Culprit<'_>| store.is_missing && store.was_made;
+        let lost = culprits.iter().filter(is_lost).count();
+        let explained = self.unpersisted.find(&culprits[..lost], findings);
         explained.or_else(|| self.others.find(&culprits, findings))
     }
 }
@@ -211,7 +248,10 @@ mod tests {
     fn crash(role: &str, line: u32, offset: u64) -> Finding {
         let stacks = vec![
             stack(role::FAILURE_POINT, vec![frame("put", "kv.c", 30)]),
-            stack(role, vec![frame("put", "kv.c", line)]),
+            stack(
+                role,
+                vec![frame("put", "kv.c", line), frame("main", "kv.c", 90)],
+            ),
         ];
         let evidence = Evidence {
             ranges: vec![ByteRange {
@@ -245,6 +285,26 @@ mod tests {
     }
 
     #[test]
+    fn callers_of_a_function_that_stores_are_distinguished() {
+        let mut lint = finding_at(&FLUSH_RULE, "kv.c", 7);
+        lint.stacks[0].frames = vec![frame("set", "kv.c", 7), frame("put", "kv.c", 20)];
+        let called_by = |function: &str| {
+            let mut failed = crash(role::STORE_MISSING, 7, FAR);
+            failed.stacks[1].frames = vec![frame("set", "kv.c", 7), frame(function, "kv.c", 30)];
+            failed
+        };
+        assert!(cause_of(called_by("put"), lint.clone()).0);
+        assert!(!cause_of(called_by("link"), lint.clone()).0);
+        let mut many = JoinedFinding::from(finding_at(&FLUSH_RULE, "kv.c", 7));
+        many.frames.clear();
+        lint.evidence.joined.push(many);
+        assert!(
+            cause_of(called_by("link"), lint).0,
+            "not all callers are known"
+        );
+    }
+
+    #[test]
     fn a_failed_recovery_confirms_its_cause_whatever_other_images_have_shown() {
         let mut lint = finding_at(&WARNING_RULE, "kv.c", 7);
         (lint.confirmed, lint.read_by_recovery) = (Some(false), Some(false));
@@ -266,10 +326,30 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_was_made_counts_before_one_that_was_not() {
-        let of_line = |line| finding_at(&FLUSH_RULE, "kv.c", line);
+    fn a_flush_has_nothing_to_do_with_a_store_that_was_not_made_yet() {
+        let lint = || finding_at(&FLUSH_RULE, "kv.c", 7);
         let mut failed = crash(role::STORE_MISSING, 7, FAR);
-        let later = stack(role::STORE_MISSING, vec![frame("put", "kv.c", 8)]);
+        failed.evidence.events = vec![100, 110];
+        assert!(!cause_of(failed, lint()).0);
+    }
+
+    #[test]
+    fn a_store_before_the_first_one_that_lint_names_is_another_one() {
+        let lint = |first| {
+            let mut finding = finding_at(&FLUSH_RULE, "kv.c", 7);
+            finding.evidence.events = vec![first];
+            finding
+        };
+        assert!(cause_of(crash(role::STORE_MISSING, 8, 68), lint(80)).0);
+        assert!(!cause_of(crash(role::STORE_MISSING, 8, 68), lint(95)).0);
+    }
+
+    #[test]
+    fn a_store_that_was_made_counts_before_one_that_was_not() {
+        let of_line = |line| finding_at(&UNLOGGED_RULE, "kv.c", line);
+        let mut failed = crash(role::STORE_MISSING, 7, FAR);
+        let later = vec![frame("put", "kv.c", 8), frame("main", "kv.c", 90)];
+        let later = stack(role::STORE_MISSING, later);
         failed.stacks.insert(1, later);
         failed.evidence.events = vec![100, 110, 90];
         let mut findings = [of_line(8), of_line(7), failed];

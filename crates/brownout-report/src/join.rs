@@ -11,7 +11,7 @@
 //! - A confirmed fence that orders many stores belongs to the finding that [the same crash](same_crash) shows.
 //!
 //! The finding of the clearest rule represents the others, and among those of one rule the earliest: it keeps its id and stacks, and
-//! its evidence lists the others.
+//! its evidence lists the others. If crash testing has confirmed some of them, it is one at the line of these.
 //!
 //! Can join too much: two mistakes in one line, or two callers of a function that each forget what it leaves to them.
 
@@ -118,9 +118,13 @@ fn unite_same_line(findings: &[Finding], causes: &mut Causes) {
 /// The findings of one cause as one.
 fn joined(mut findings: Vec<Finding>) -> Option<Finding> {
     findings.sort_by_key(Finding::first_event);
+    let confirmed = findings.iter().filter(|one| one.confirmed == Some(true));
+    let confirmed: HashSet<_> = confirmed.map(Finding::location).collect();
     let (representative, _) = findings.iter().enumerate().min_by_key(|(index, finding)| {
         let is_vague = same_crash::is_vague(&finding.rule);
-        (is_vague, one_flush::clarity(&finding.rule), *index)
+        let is_elsewhere = !confirmed.contains(&finding.location());
+        let clarity = one_flush::clarity(&finding.rule);
+        (is_vague, is_elsewhere, clarity, *index)
     })?;
     let mut cause = findings.remove(representative);
     let mut listed = ListedStacks::default();
@@ -160,14 +164,17 @@ impl ListedStacks {
 }
 
 impl Finding {
+    fn location(&self) -> Option<CodeLocation<'_>> {
+        self.primary_frame().map(CodeLocation::of)
+    }
+
     /// Adds a finding with the same cause.
     fn join_with(&mut self, mut other: Finding, listed: &mut ListedStacks) {
         // Several rules may have counted the same store.
         if other.rule == self.rule {
             self.count = self.count.saturating_add(other.count);
         }
-        let location = self.primary_frame().map(CodeLocation::of);
-        let is_elsewhere = location != other.primary_frame().map(CodeLocation::of);
+        let is_elsewhere = self.location() != other.location();
         let names_bytes = !same_crash::is_vague(&other.rule);
         if names_bytes && (is_elsewhere || other.confirmed == Some(true)) {
             let own = &mut self.evidence.ranges;

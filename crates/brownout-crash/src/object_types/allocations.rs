@@ -184,7 +184,7 @@ mod tests {
         "pmemobj_tx_begin",
         "pmemobj_tx_alloc",
         "pmemobj_tx_free",
-        "pmemobj_root",
+        "pmemobj_root_construct",
     ];
 
     /// A process with a pool, and the calls that it makes.
@@ -279,7 +279,13 @@ mod tests {
     #[test]
     fn the_root_object_is_allocated_once() {
         let mut heap = Heap::new();
-        assert!(heap.call("pmemobj_root", &[POOL, 64], [1, 0x800]).is_some());
-        assert_eq!(heap.call("pmemobj_root", &[POOL, 64], [1, 0x800]), None);
+        assert!(
+            heap.call("pmemobj_root_construct", &[POOL, 64], [1, 0x800])
+                .is_some()
+        );
+        assert_eq!(
+            heap.call("pmemobj_root_construct", &[POOL, 64], [1, 0x800]),
+            None
+        );
     }
 }

@@ -225,7 +225,7 @@ fn find(
         {
             end = Some(FailurePoint {
                 kind: PointKind::Exit,
-                stack: None,
+                stack: points.stack_of_last_change(event, definitions, &mut *symbols),
                 occurrence: Occurrence {
                     event: event.index,
                     operation: points.operation(),

@@ -3,7 +3,7 @@
 use super::*;
 use crate::samples::{FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack};
 use crate::stack::role;
-use crate::{ByteRange, Evidence, Frame, RuleInfo, Severity};
+use crate::{ByteRange, Evidence, Frame, RuleInfo, Severity, Stack};
 
 const HUNG: RuleInfo = RuleInfo {
     id: "recovery-hung",
@@ -297,6 +297,39 @@ fn crash_findings_that_share_a_store_are_one() {
     let mut explained = failed(&FAILED_RULE, 70, (there, 4, 90));
     explained.cause = Some(explained.id.clone());
     assert_eq!(count(explained), 2, "another cause");
+}
+
+#[test]
+fn a_torn_update_is_one_finding_whichever_half_is_missing() {
+    let store = |role: &str, line| stack(role, vec![frame("put", "kv.c", line)]);
+    let failed = |line, stores: Vec<Stack>| {
+        let mut finding = crash(&FAILED_RULE, vec![frame("check", "kv.c", 80)], "");
+        finding.stacks[0].frames[0].line = Some(line);
+        finding.stacks.extend(stores);
+        finding
+    };
+    let (present, missing) = (role::STORE_PRESENT, role::STORE_MISSING);
+    let torn = || failed(9, vec![store(present, 8), store(missing, 9)]);
+    let first_lost = || failed(10, vec![store(missing, 8)]);
+    assert_eq!(join_crashes(vec![torn(), first_lost()]).len(), 1);
+    assert_eq!(join_crashes(vec![first_lost(), torn()]).len(), 1);
+    let other_lost = failed(10, vec![store(missing, 7)]);
+    assert_eq!(join_crashes(vec![torn(), other_lost]).len(), 2);
+    let not_torn = failed(9, vec![store(present, 8)]);
+    assert_eq!(join_crashes(vec![not_torn, first_lost()]).len(), 2);
+}
+
+#[test]
+fn the_finding_at_the_line_that_was_confirmed_represents_the_others() {
+    let early = lost(&FLUSH_RULE, &[("put", 10)], (100, 80), 64);
+    let late = lost(&FLUSH_RULE, &[("put", 11)], (101, 80), 72);
+    let mut late_too = lost(&WARNING_RULE, &[("put", 11)], (90, 80), 72);
+    late_too.rule = "delayed-persist".to_owned();
+    late_too.confirmed = Some(true);
+    let joined = join(vec![early, late.clone(), late_too]);
+    assert_eq!(joined.len(), 1);
+    assert_eq!(joined[0].id, late.id);
+    assert_eq!(joined[0].confirmed, Some(true));
 }
 
 #[test]

@@ -143,12 +143,13 @@ fn crash_images_confirm_a_joined_finding_once() {
         let found = dir.findings();
         let lint: Vec<&Value> = found.iter().filter(|one| one["cause"].is_null()).collect();
         assert_eq!(lint.len(), 1, "{found:?}");
-        assert_eq!(lint[0]["id"], id);
         assert_eq!(lint[0]["confirmed"], true, "{found:?}");
         assert_eq!(lint[0]["count"], 3);
         let joined = lint[0]["evidence"]["joined"].as_array().unwrap();
         let confirmed: Vec<&Value> = joined.iter().map(|one| &one["confirmed"]).collect();
-        assert_eq!(confirmed, [&Value::from(true), &Value::from(false)]);
+        // Without the key, recovery fails because the value is lost with it: the finding is shown at the line of the value.
+        assert_eq!(confirmed, [&Value::Null, &Value::from(false)]);
+        assert_eq!(joined[0]["id"], id);
     }
 }
 

@@ -5,9 +5,10 @@ use super::*;
 #[test]
 fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
     let dir = TestDir::with("crash/unflushed.c", &["-g"]);
-    let arguments = ["check", "--recover", "./unflushed {pm} check"];
-    let arguments = [&arguments[..], &["--", "./unflushed", "pool", "put"]].concat();
-    let run = dir.brownout(&arguments);
+    // It does not try the findings of lint themselves.
+    let arguments = ["check", "--strategy", "exhaustive", "--recover"];
+    let command = ["./unflushed {pm} check", "--", "./unflushed", "pool", "put"];
+    let run = dir.brownout(&[&arguments[..], &command].concat());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     assert!(run.stderr.contains("1 bug,"), "{}", run.stderr);
 
@@ -56,6 +57,21 @@ fn a_failed_recovery_belongs_to_the_finding_that_names_its_store() {
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
     let which = format!("{cause} explains {}", found[1]["id"].as_str().unwrap());
     assert!(replayed.stderr.contains(&which), "{}", replayed.stderr);
+}
+
+#[test]
+fn stores_in_the_wrong_order_are_a_bug_beside_the_missing_flush() {
+    let dir = TestDir::with("crash/unflushed.c", &["-g"]);
+    let arguments = ["check", "--recover", "./unflushed {pm} check"];
+    let arguments = [&arguments[..], &["--", "./unflushed", "pool", "late"]].concat();
+    let run = dir.brownout(&arguments);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("2 bugs,"), "{}", run.stderr);
+    let found = dir.findings();
+    let rules: Vec<&str> = found.iter().map(|f| f["rule"].as_str().unwrap()).collect();
+    assert_eq!(rules, ["missing-flush", "recovery-failed"]);
+    assert_eq!(found[0]["confirmed"], true, "{found:?}");
+    assert_eq!(found[1]["cause"], Value::Null, "no flush orders the stores");
 }
 
 /// Rule, cause and joined rules of each finding in a directory.

@@ -1,7 +1,8 @@
 /*
  * A value and a flag that says it is there, in two lines of a memory-mapped file, and their own recovery.
  *
- *   unflushed FILE put     stores the value after the flag, and never flushes it
+ *   unflushed FILE put     stores the value before the flag, and flushes only the flag
+ *   unflushed FILE late    stores the value after the flag, too
  *   unflushed FILE check   exit 1 if the flag is there without the value
  */
 #include <fcntl.h>
@@ -26,8 +27,11 @@ int main(int argc, char **argv)
 		return pool->valid && pool->value != 42;
 	pool->value = 1;
 	_mm_clflush((void *)&pool->value);
+	if (strcmp(argv[2], "put") == 0)
+		pool->value = 42;
 	pool->valid = 1;
 	_mm_clflush((void *)&pool->valid);
-	pool->value = 42;
+	if (strcmp(argv[2], "late") == 0)
+		pool->value = 42;
 	return 0;
 }

@@ -7,7 +7,6 @@ use crate::arch::translator::translate::number;
 use crate::instruments::pm::site::PmSite;
 use crate::instruments::pm::split;
 use crate::translator::context::Context;
-use alloc::vec::Vec;
 use core::arch::asm;
 use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
@@ -77,25 +76,22 @@ pub(super) fn enter(context: &mut Context, site: &PmSite) -> Result<(), BadAcces
     };
     let level = insn.immediate8_2nd() & 31;
     let (mut rsp, mut rbp) = (context.cpu.gpr[reg::RSP], context.cpu.gpr[reg::RBP]);
-    // Everything is pushed at the end, so that a fault changes nothing.
-    let mut words = Vec::with_capacity(32);
-    words.push(rbp);
-    rsp = rsp.wrapping_sub(size);
-    let frame = rsp;
-    if level > 0 {
-        for _ in 1..level {
-            rbp = rbp.wrapping_sub(size);
-            let mut bytes = [0u8; 8];
-            load(context, rbp, &mut bytes[..size as usize])?;
-            words.push(u64::from_le_bytes(bytes));
-        }
-        words.push(frame);
-    }
-    rsp = context.cpu.gpr[reg::RSP];
     BadAccess::unless_aligned(context, rsp, size as usize)?;
-    for word in words {
-        rsp = rsp.wrapping_sub(size);
-        store_bytes(context, 0, rsp, &word.to_le_bytes()[..size as usize])?;
+    // What was pushed before a fault stays in memory, as it does when the CPU executes it.
+    let push = |context: &mut Context, rsp: &mut u64, word: u64| {
+        *rsp = rsp.wrapping_sub(size);
+        store_bytes(context, 0, *rsp, &word.to_le_bytes()[..size as usize])
+    };
+    push(context, &mut rsp, rbp)?;
+    let frame = rsp;
+    for _ in 1..level {
+        rbp = rbp.wrapping_sub(size);
+        let mut bytes = [0u8; 8];
+        load(context, rbp, &mut bytes[..size as usize])?;
+        push(context, &mut rsp, u64::from_le_bytes(bytes))?;
+    }
+    if level > 0 {
+        push(context, &mut rsp, frame)?;
     }
     rsp = rsp.wrapping_sub(u64::from(insn.immediate16()));
     // The CPU checks that the new top of the stack can be written.

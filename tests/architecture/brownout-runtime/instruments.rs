@@ -25,7 +25,7 @@ pub mod locks {
     pub mod code {
         use crate::arch::translator::translate::Emission;
         use crate::arch::{Instruction, missing};
-        use crate::instruments::locks::{LoggedInstruction, Operation};
+        use crate::instruments::locks::{LoggedInstruction, AtomicOperation};
 
         /// Emits what is needed before an instruction.
         pub fn before(_insn: &Instruction, _out: &mut Emission<'_>) {
@@ -38,7 +38,7 @@ pub mod locks {
         }
 
         /// What a logged instruction did.
-        pub fn operation(_logged: &LoggedInstruction) -> Option<Operation> {
+        pub fn operation(_logged: &LoggedInstruction) -> Option<AtomicOperation> {
             missing()
         }
 

@@ -17,7 +17,7 @@
 //! store or a subtraction, and an index whose lowest bit is set and cleared by the comparisons of one thread without any
 //! other change in between.
 
-use super::operation::{Change, Operation, mask};
+use super::operation::{AtomicOperation, Change, mask};
 use super::owners::ChangeByOthers;
 
 /// Words that a thread is remembered to have acquired.
@@ -147,7 +147,7 @@ impl HeldLocks {
     }
 
     /// The thread has made an operation.
-    pub fn operation(&mut self, op: &Operation, around: &mut impl Surroundings) {
+    pub fn operation(&mut self, op: &AtomicOperation, around: &mut impl Surroundings) {
         if op.changes_nothing() || (op.word & 7) + u64::from(op.size) > 8 {
             return;
         }
@@ -161,7 +161,12 @@ impl HeldLocks {
     }
 
     /// An operation on a word that the thread may hold. False if the word had been released before.
-    fn again(&mut self, index: usize, op: &Operation, around: &mut impl Surroundings) -> bool {
+    fn again(
+        &mut self,
+        index: usize,
+        op: &AtomicOperation,
+        around: &mut impl Surroundings,
+    ) -> bool {
         let held = self.held[index];
         let undone = held.amount.wrapping_neg() & op.mask();
         let counts = held.amount != 0 && op.amount().is_some();
@@ -214,7 +219,7 @@ impl HeldLocks {
     }
 
     /// An operation on a word that the thread does not hold.
-    fn acquire(&mut self, op: &Operation, around: &mut impl Surroundings) {
+    fn acquire(&mut self, op: &AtomicOperation, around: &mut impl Surroundings) {
         let (old, new, counted) = match op.change {
             Change::CompareExchange { old, new } => {
                 let (sets, clears) = (new & !old != 0, old & !new != 0);

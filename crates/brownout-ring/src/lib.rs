@@ -409,23 +409,62 @@ pub mod watch {
     /// Maximum length of a name in bytes.
     pub const MAX_NAME: usize = 4096;
 
-    /// The head of the entry for a function; `None` if the name is empty or too long.
-    pub fn head(arguments: u8, name: &str) -> Option<[u8; HEAD]> {
-        let len = Some(name.len()).filter(|len| (1..=MAX_NAME).contains(len))?;
-        let [low, high] = (len as u16).to_le_bytes();
-        Some([arguments.min(MAX_ARGUMENTS), low, high])
+    /// What a call of a function means for the order of threads.
+    #[repr(u8)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Order {
+        /// Nothing.
+        None = 0,
+        /// It acquires the lock at its first argument, in any case.
+        Acquires = 1,
+        /// It releases the lock at its first argument.
+        Releases = 2,
+        /// It may order threads, or acquire or release locks.
+        Unknown = 3,
     }
 
-    /// The entries of a table: the number of arguments to record, and the name.
-    pub fn entries(table: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    impl Order {
+        /// The meaning with a number.
+        pub fn of(number: u8) -> Order {
+            match number {
+                0 => Order::None,
+                1 => Order::Acquires,
+                2 => Order::Releases,
+                _ => Order::Unknown,
+            }
+        }
+    }
+
+    /// An entry of the table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Entry<'a> {
+        /// The number of arguments to record.
+        pub arguments: u8,
+        pub order: Order,
+        pub name: &'a [u8],
+    }
+
+    /// The head of the entry for a function; `None` if the name is empty or too long.
+    pub fn head(arguments: u8, order: Order, name: &str) -> Option<[u8; HEAD]> {
+        let len = Some(name.len()).filter(|len| (1..=MAX_NAME).contains(len))?;
+        let [low, high] = (len as u16).to_le_bytes();
+        Some([arguments.min(MAX_ARGUMENTS) | (order as u8) << 4, low, high])
+    }
+
+    /// The entries of a table.
+    pub fn entries(table: &[u8]) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = table;
         core::iter::from_fn(move || {
-            let (&[arguments, low, high], after) = rest.split_first_chunk::<HEAD>()?;
+            let (&[head, low, high], after) = rest.split_first_chunk::<HEAD>()?;
             let len = usize::from(u16::from_le_bytes([low, high]));
             let known = (1..=MAX_NAME).contains(&len);
             let (name, after) = after.split_at_checked(len).filter(|_| known)?;
             rest = after;
-            Some((arguments.min(MAX_ARGUMENTS), name))
+            Some(Entry {
+                arguments: (head & 15).min(MAX_ARGUMENTS),
+                order: Order::of(head >> 4),
+                name,
+            })
         })
     }
 }

@@ -25,7 +25,7 @@ pub mod locks {
     pub mod code {
         use crate::arch::translator::translate::Emission;
         use crate::arch::{Instruction, missing};
-        use crate::instruments::locks::{LoggedInstruction, Operation};
+        use crate::instruments::locks::{LoggedInstruction, AtomicOperation};
 
         /// Emits what is needed before an instruction.
         pub fn before(_insn: &Instruction, _out: &mut Emission<'_>) {
@@ -38,7 +38,7 @@ pub mod locks {
         }
 
         /// What a logged instruction did.
-        pub fn operation(_logged: &LoggedInstruction) -> Option<Operation> {
+        pub fn operation(_logged: &LoggedInstruction) -> Option<AtomicOperation> {
             missing()
         }
 
@@ -221,6 +221,19 @@ pub mod pm {
 
         /// Fills in the entry points that generated code jumps to.
         pub fn connect(_context: &mut Context) {
+            crate::arch::missing()
+        }
+    }
+
+    /// The begin of a load.
+    pub mod repeated_load {
+        /// The entry point of the assembly.
+        pub(crate) fn entry() -> u64 {
+            crate::arch::missing()
+        }
+
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
             crate::arch::missing()
         }
     }

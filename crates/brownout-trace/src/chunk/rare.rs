@@ -134,26 +134,7 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
             fields.put_path(path);
             fields.put_bytes(build_id);
         }
-        EventKind::ProcessStart {
-            pid,
-            parent_pid,
-            parent,
-            origin,
-            exe,
-            args,
-        } => {
-            let parent = parent.map_or(0, |parent| u64::from(parent.0) + 1);
-            let origin = match origin {
-                ProcessOrigin::Exec => 0,
-                ProcessOrigin::Fork => 1,
-            };
-            put_all(
-                fields,
-                [u64::from(pid), u64::from(parent_pid), parent, origin],
-            );
-            fields.put_path(exe);
-            fields.put_bytes(args.as_bytes());
-        }
+        EventKind::ProcessStart { .. } => put_process_start(fields, kind),
         EventKind::ProcessExit { end } => put_end(fields, end),
         EventKind::Note { text } => fields.put_bytes(text.as_bytes()),
         EventKind::Call { function, ref args } => put_call(fields, function, args),
@@ -393,6 +374,31 @@ fn take_mapping(fields: &mut FieldReader<'_>) -> Result<Mapping, Flaw> {
         dax: fields.take_bool()?,
         snapshot: fields.take_bool()?,
     })
+}
+
+fn put_process_start(fields: &mut Vec<u8>, start: &EventKind<'_>) {
+    let EventKind::ProcessStart {
+        pid,
+        parent_pid,
+        parent,
+        origin,
+        exe,
+        args,
+    } = *start
+    else {
+        return;
+    };
+    let parent = parent.map_or(0, |parent| u64::from(parent.0) + 1);
+    let origin = match origin {
+        ProcessOrigin::Exec => 0,
+        ProcessOrigin::Fork => 1,
+    };
+    put_all(
+        fields,
+        [u64::from(pid), u64::from(parent_pid), parent, origin],
+    );
+    fields.put_path(exe);
+    fields.put_bytes(args.as_bytes());
 }
 
 fn take_process_start<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {

@@ -17,7 +17,7 @@
 //! store or a subtraction, and an index whose lowest bit is set and cleared by the comparisons of one thread without any
 //! other change in between.
 
-use super::operation::{Change, Operation, mask};
+use super::operation::{AtomicOperation, Change, mask};
 use super::owners::ChangeByOthers;
 
 /// Words that a thread is remembered to have acquired.
@@ -43,6 +43,8 @@ pub trait Surroundings {
     fn is_published(&mut self, word: u64) -> bool;
     /// Whether acquires of the instruction at `pc` are worth an event: some were locks, or there were few.
     fn is_worthwhile(&mut self, pc: u64) -> bool;
+    /// What was reported to be held is no longer known.
+    fn forgotten(&mut self);
     fn event(&mut self, event: LockEvent);
 }
 
@@ -145,7 +147,7 @@ impl HeldLocks {
     }
 
     /// The thread has made an operation.
-    pub fn operation(&mut self, op: &Operation, around: &mut impl Surroundings) {
+    pub fn operation(&mut self, op: &AtomicOperation, around: &mut impl Surroundings) {
         if op.changes_nothing() || (op.word & 7) + u64::from(op.size) > 8 {
             return;
         }
@@ -159,7 +161,12 @@ impl HeldLocks {
     }
 
     /// An operation on a word that the thread may hold. False if the word had been released before.
-    fn again(&mut self, index: usize, op: &Operation, around: &mut impl Surroundings) -> bool {
+    fn again(
+        &mut self,
+        index: usize,
+        op: &AtomicOperation,
+        around: &mut impl Surroundings,
+    ) -> bool {
         let held = self.held[index];
         let undone = held.amount.wrapping_neg() & op.mask();
         let counts = held.amount != 0 && op.amount().is_some();
@@ -212,7 +219,7 @@ impl HeldLocks {
     }
 
     /// An operation on a word that the thread does not hold.
-    fn acquire(&mut self, op: &Operation, around: &mut impl Surroundings) {
+    fn acquire(&mut self, op: &AtomicOperation, around: &mut impl Surroundings) {
         let (old, new, counted) = match op.change {
             Change::CompareExchange { old, new } => {
                 let (sets, clears) = (new & !old != 0, old & !new != 0);
@@ -243,7 +250,7 @@ impl HeldLocks {
         if self.len == MAX_HELD {
             // Counts that are never undone are the most frequent.
             let index = self.iter().position(Held::is_counted).unwrap_or(0);
-            self.remove(index);
+            self.forget(index, around);
         }
         self.held[self.len] = Held {
             word: op.word,
@@ -278,7 +285,7 @@ impl HeldLocks {
             return true;
         };
         let Some(eight) = around.load(aligned) else {
-            self.remove(index);
+            self.forget(index, around);
             return false;
         };
         let value = eight >> (8 * (held.place & 7)) & mask(held.size);
@@ -344,8 +351,16 @@ impl HeldLocks {
         if held.is_lock(value, how) && !around.is_published(held.word) {
             self.release(index, false, around);
         } else {
-            self.remove(index);
+            self.forget(index, around);
         }
+    }
+
+    /// Nothing more will be reported of a word.
+    fn forget(&mut self, index: usize, around: &mut impl Surroundings) {
+        if self.held[index].reported {
+            around.forgotten();
+        }
+        self.remove(index);
     }
 
     fn release(&mut self, index: usize, shared: bool, around: &mut impl Surroundings) {

@@ -2,7 +2,7 @@
 
 /// An atomic instruction that was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub struct AtomicOperation {
     /// The address of the word, and its size in bytes: 1, 2, 4 or 8.
     pub word: u64,
     pub size: u8,
@@ -32,7 +32,7 @@ pub enum Change {
     Xor(u64),
 }
 
-impl Operation {
+impl AtomicOperation {
     /// The bits of the word.
     pub fn mask(&self) -> u64 {
         mask(self.size)

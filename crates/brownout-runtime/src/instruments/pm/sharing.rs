@@ -13,7 +13,7 @@
 //!
 //! What it can miss: loads between a mapping by a third party and the next system call of the processes that had mapped the file.
 
-use super::{candidates, real_prot};
+use super::{candidates, real_prot, repeated_loads};
 use crate::lock::is_single;
 use crate::sys::linux;
 use crate::translator::dispatch::with_translator;
@@ -22,6 +22,9 @@ use crate::wire;
 
 /// The process is about to create a thread, or to fork.
 pub fn about_to_share(forks: bool) {
+    if forks && candidates::any() {
+        wire::note_shared();
+    }
     if wire::awaits_sharing() && (!forks || candidates::any()) {
         begin();
     }
@@ -49,6 +52,10 @@ fn begin() {
         unsafe { crate::sys!(linux::__NR_mprotect, mapping.start, mapping.len(), rights) };
     }
     candidates::changed();
+    process::for_each_thread(|context| {
+        // SAFETY: the only thread of the process, which is the one that is here.
+        repeated_loads::begin(unsafe { &mut *context });
+    });
     with_translator(|translator| {
         translator.instrumented.pm.observe_loads();
         translator.instrumented.locks = true;

@@ -42,6 +42,8 @@ impl Surroundings for World {
         true
     }
 
+    fn forgotten(&mut self) {}
+
     fn event(&mut self, event: LockEvent) {
         self.events.push(event);
     }
@@ -64,7 +66,7 @@ impl Run {
 
     /// The thread makes an operation on the word.
     fn does(mut self, change: Change) -> Run {
-        let op = Operation {
+        let op = AtomicOperation {
             word: WORD,
             size: self.size,
             pc: PC,
@@ -259,7 +261,7 @@ fn a_forked_process_reports_what_it_holds() {
 fn the_latest_acquires_are_remembered() {
     let mut run = Run::new(4, 0);
     for word in 0..MAX_HELD as u64 + 4 {
-        let op = Operation {
+        let op = AtomicOperation {
             word: 0x2000 + 8 * word,
             size: 4,
             pc: PC,

@@ -6,7 +6,7 @@
 use super::form::{Action, AtomicForm, Operand};
 use crate::arch::translator::translate::{Emission, number};
 use crate::instruments::locks::operation::mask;
-use crate::instruments::locks::{Change, LoggedInstruction, Operation};
+use crate::instruments::locks::{AtomicOperation, Change, LoggedInstruction};
 use crate::slot;
 use iced_x86::{Instruction, Register};
 
@@ -124,7 +124,7 @@ impl Emission<'_> {
 }
 
 /// What a logged instruction did; `None` if the entry is none.
-pub fn operation(logged: &LoggedInstruction) -> Option<Operation> {
+pub fn operation(logged: &LoggedInstruction) -> Option<AtomicOperation> {
     let (action, size) = AtomicForm::parts(logged.form)?;
     let (old, value) = (logged.first, logged.second);
     let bits = 8 * i64::from(size);
@@ -148,7 +148,7 @@ pub fn operation(logged: &LoggedInstruction) -> Option<Operation> {
         Action::Or => (0, Change::Or(value)),
         Action::Xor => (0, Change::Xor(value)),
     };
-    Some(Operation {
+    Some(AtomicOperation {
         word: logged.word.wrapping_add_signed(distance),
         size,
         pc: logged.pc,

@@ -30,7 +30,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -150,6 +150,8 @@ pub mod option {
 pub mod input {
     pub const TIME: u32 = 1;
     pub const RANDOM: u32 = 2;
+    /// Files that are neither explored nor those of the system. Only reported in explorations.
+    pub const FILES: u32 = 4;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

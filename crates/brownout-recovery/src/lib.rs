@@ -56,14 +56,14 @@ mod tracer;
 mod verdict;
 mod view;
 
-pub use branching::ReadGuide;
+pub use branching::{ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
 pub use hidden_status::{HiddenStatus, hidden_status};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
-pub use program_digest::program_digest;
+pub use program_digest::{may_depend_on_event, program_digest};
 pub use reads::{
     ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryActions, RecoveryLoad,
     RecoveryReads,
@@ -71,7 +71,7 @@ pub use reads::{
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };
-pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError, Shortcut};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;

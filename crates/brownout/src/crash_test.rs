@@ -175,7 +175,7 @@ pub fn crash_test(
         shortfalls.push(Reason::new(ReasonKind::HiddenStatus, why));
     }
     if let Some(memory) = &plan.memory {
-        let decided = std::mem::take(&mut tested.tested_behaviours);
+        let decided = std::mem::take(&mut tested.decided);
         let configuration = &tested.results.configuration;
         match remember(memory, decided, configuration, &shortfalls) {
             Ok(remark) => console.remark(remark),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brownout_crash::{STRATEGIES, Shard, StrategyInfo};
+use brownout_crash::{STRATEGIES, Shard, Sharing, StrategyInfo};
 use brownout_model::Tearing;
 use brownout_recovery::Readiness;
 use brownout_trace::ProcessEnd;
@@ -180,14 +180,22 @@ pub struct CrashTestArgs {
     #[arg(long)]
     pub no_narrowing: bool,
 
-    /// Leave out update behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with
-    /// the strategy representative
+    /// Leave out behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with the strategies
+    /// representative and exhaustive
     ///
-    /// FILE is created if it does not exist. A behaviour is left out if one that represents it has passed with the same recovery
+    /// FILE is created if it does not exist. With the strategy exhaustive, recovery is not run where it can only read what it has read in the test of
+    /// another recording and passed, with the same recovery (command, options, program and environment). With the strategy
+    /// representative, an update behaviour is left out if one that represents it has passed with the same recovery
     /// (command, options and program), and if no source line has changed that stores something during it or makes it durable. One that
     /// failed is always tested again. The results say how many were left out.
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
+
+    /// When recoveries share their starts [default: auto]
+    ///
+    /// For measurements, and to compare results: they do not depend on it.
+    #[arg(long, value_name = "WHEN", value_enum, hide = true)]
+    pub shared_starts: Option<SharedStartsArg>,
 }
 
 impl CrashTestArgs {
@@ -216,6 +224,7 @@ impl CrashTestArgs {
             time_limit,
             no_narrowing,
             memory,
+            shared_starts,
         } = self;
         let options = [
             ("--recover-success", !recover_success.is_empty()),
@@ -237,6 +246,7 @@ impl CrashTestArgs {
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
             ("--memory", memory.is_some()),
+            ("--shared-starts", shared_starts.is_some()),
         ];
         let own = options.into_iter().filter(|(_, given)| *given);
         let own = own.map(|(option, _)| option);
@@ -259,6 +269,25 @@ impl From<TearingArg> for Tearing {
         match tearing {
             TearingArg::Whole => Self::Whole,
             TearingArg::Words => Self::Words,
+        }
+    }
+}
+
+/// When recoveries share their starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SharedStartsArg {
+    /// If that is expected to save time
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<SharedStartsArg> for Sharing {
+    fn from(when: SharedStartsArg) -> Self {
+        match when {
+            SharedStartsArg::Auto => Self::Auto,
+            SharedStartsArg::Always => Self::Always,
+            SharedStartsArg::Never => Self::Never,
         }
     }
 }

@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use brownout_crash::rules::UNPERSISTED_READ;
-use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
+use brownout_crash::{
+    Scope, Shard, Sharing, StrategyInfo, TestConfiguration, TraceIdentity, journal,
+};
 use brownout_model::{Profile, Tearing, Wait};
 use brownout_names::FunctionPattern;
 use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
@@ -81,8 +83,10 @@ pub struct Plan {
     pub narrowing: bool,
     /// Whether to report reads of recovery that can see stores which are late.
     pub examines_reads: bool,
-    /// What remembers the update behaviours that were tested.
+    /// What remembers the behaviours that were tested.
     pub memory: Option<BehaviourMemory>,
+    /// When recoveries share their starts.
+    pub sharing: Sharing,
 }
 
 impl Plan {
@@ -162,7 +166,19 @@ impl Plan {
             narrowing: !arguments.no_narrowing,
             examines_reads: strategy.tries_all && settings.levels.is_on(&UNPERSISTED_READ),
             memory: memory(arguments, strategy)?,
+            sharing: arguments.shared_starts.map(Into::into).unwrap_or_default(),
         }))
+    }
+
+    /// Sets whether an earlier test is continued.
+    pub fn set_resume(&mut self, resume: bool) -> Result<(), Failure> {
+        if resume && self.strategy.tries_all && self.memory.is_some() {
+            return Err(Failure::ResumedMemory {
+                strategy: self.strategy.name,
+            });
+        }
+        self.resume = resume;
+        Ok(())
     }
 
     /// Replaces functions that are named by a source line of `program` by their symbols.
@@ -244,10 +260,13 @@ fn memory(
     let Some(path) = &arguments.memory else {
         return Ok(None);
     };
-    if !strategy.tests_behaviours {
+    if !strategy.tests_behaviours && !strategy.tries_all {
         return Err(Failure::NoBehaviours {
             strategy: strategy.name,
         });
+    }
+    if arguments.depth.is_some_and(|depth| depth > 1) {
+        return Err(Failure::MemoryOfDepth);
     }
     BehaviourMemory::open(path).map(Some)
 }

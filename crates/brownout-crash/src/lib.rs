@@ -31,6 +31,7 @@ mod error;
 mod even_sample;
 mod explained_read;
 mod explanation;
+mod explored_behaviours;
 mod failure_point;
 mod findings;
 mod function_set;
@@ -55,6 +56,7 @@ mod recorded_run;
 mod recovery_environment;
 mod recovery_loads;
 mod recovery_run;
+mod recovery_start;
 mod retraction;
 pub mod rules;
 mod several_stores;
@@ -82,6 +84,7 @@ pub use crash_point::{
 pub use error::CrashError;
 pub use explained_read::{ExplainedRead, ExplainedSource, Explanation};
 pub use explanation::explain;
+pub use explored_behaviours::{ExploredBehaviours, ExploredPages};
 pub use failure_point::{
     CallingContexts, FailurePoint, FailurePoints, Granularity, Leaf, Occurrence, PointKind, Scope,
     StackId, watched_functions,

@@ -17,6 +17,7 @@ mod live_store;
 mod occurrences;
 mod open_orders;
 mod open_syncs;
+mod wide_stores;
 
 use std::collections::{HashMap, HashSet};
 
@@ -185,7 +186,8 @@ pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict
 }
 
 /// The trials that are findings of their own: all but those of images that show a suspect's harm, which its finding
-/// reports, and those of images with losses at instants at which recovery fails anyway.
+/// reports, and those of images with losses at instants at which recovery fails anyway. What an exploration has run is always a finding of its
+/// own, because it says what recovery could have read; the finding of the suspect is its cause.
 pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Trial> {
     let by_point = by_point(trials);
     let explained: HashSet<&CrashPoint> = suspects
@@ -211,7 +213,9 @@ pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Tri
         tries_loss && control.is_some_and(|control| !control.verdict.passed())
     };
     let own = trials.iter();
-    own.filter(|trial| !explained.contains(&trial.point) && !fails_anyway(trial))
+    let is_explained =
+        |trial: &Trial| explained.contains(&trial.point) && trial.observation.is_none();
+    own.filter(|trial| !is_explained(trial) && !fails_anyway(trial))
         .cloned()
         .collect()
 }

@@ -38,6 +38,8 @@ pub enum OtherInput {
     RandomNumbers,
     /// They could not be set.
     ProcessIds,
+    /// Files that are neither explored nor those of the system. Only reported in explorations.
+    OtherFiles,
 }
 
 impl OtherInput {
@@ -46,6 +48,7 @@ impl OtherInput {
         let all = [
             (input::TIME, Self::Time),
             (input::RANDOM, Self::RandomNumbers),
+            (input::FILES, Self::OtherFiles),
         ];
         let set = all.into_iter().filter(move |(bit, _)| bits & bit != 0);
         set.map(|(_, input)| input)
@@ -58,6 +61,7 @@ impl fmt::Display for OtherInput {
             Self::Time => "the time",
             Self::RandomNumbers => "random numbers",
             Self::ProcessIds => "process ids",
+            Self::OtherFiles => "other files",
         })
     }
 }
@@ -73,8 +77,8 @@ mod tests {
             inputs.map(|input| input.to_string()).collect()
         };
         assert_eq!(named(0), [""; 0]);
-        let both = named(input::TIME | input::RANDOM);
-        assert_eq!(both, ["the time", "random numbers"]);
+        let all = named(input::TIME | input::RANDOM | input::FILES);
+        assert_eq!(all, ["the time", "random numbers", "other files"]);
     }
 
     #[test]

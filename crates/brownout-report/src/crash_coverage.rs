@@ -116,6 +116,9 @@ pub struct ExplorationCoverage {
     pub run_anew: BTreeMap<String, u64>,
     /// Behaviours that are possible and were not run.
     pub waiting: u64,
+    /// Behaviours that needed no execution, because an exploration of another recording had shown them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub remembered: u64,
     /// Paths of recovery after a crash that needed no execution, because an earlier one had read the same bytes.
     pub known_paths: u64,
     /// Executions that were saved because several stores that recovery could have read from show it the same bytes.

@@ -17,6 +17,11 @@ impl ExplorationCoverage {
             let what = format!("of these, run from the beginning because {reason}");
             (what, count.to_string())
         }));
+        let remembered = (self.remembered > 0).then(|| {
+            let what = "saved: known from explorations of other recordings (--memory)";
+            (what.to_owned(), self.remembered.to_string())
+        });
+        rows.extend(remembered);
         let saved = [
             (
                 self.known_paths,
@@ -50,6 +55,7 @@ mod tests {
             executions: 14,
             copies: 9,
             run_anew: [("it is a server".to_owned(), 2)].into(),
+            remembered: 6,
             known_paths: 35,
             equal_bytes: 3,
             refinement: 4,
@@ -58,7 +64,7 @@ mod tests {
         };
         let rows = coverage.counts();
         let numbers: Vec<&str> = rows.iter().map(|(_, number)| number.as_str()).collect();
-        assert_eq!(numbers, ["14", "9", "2", "35", "3", "4", "10^3.2"]);
+        assert_eq!(numbers, ["14", "9", "2", "6", "35", "3", "4", "10^3.2"]);
         assert!(rows[2].0.ends_with("because it is a server"));
     }
 }

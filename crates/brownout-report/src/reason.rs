@@ -30,6 +30,12 @@ pub enum ReasonKind {
     UndecidedTrials,
     /// Recovery does not read the persistent files, so its verdicts show nothing.
     NothingRead,
+    /// Recovery passes whatever it finds, so its verdicts show nothing.
+    HiddenStatus,
+    /// A child process ran a program that cannot be recorded.
+    UnrecordedProgram,
+    /// Races were to be looked for, and the trace does not show what that needs.
+    NoRacesTested,
     /// A later command failed and left these results as they are.
     LaterCommandFailed,
     #[default]

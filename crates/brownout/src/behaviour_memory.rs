@@ -1,4 +1,4 @@
-//! The file of `--memory`: update behaviours that earlier runs have tested.
+//! The file of `--memory`: update behaviours that earlier runs have tested, and behaviours of recovery that explorations have shown.
 //!
 //! The file is replaced atomically, and locked while it is read, extended and replaced, so that runs at the same time lose nothing of each
 //! other. The lock is on the file itself: whoever waited for it checks that the file was not replaced meanwhile. An empty file is a new
@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use brownout_crash::{TestConfiguration, TestedBehaviour, TestedBehaviours};
+use brownout_crash::{ExploredBehaviours, TestedBehaviours};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::output_directory::write_file;
 const FORMAT: &str = "brownout tested update behaviours";
 const VERSION: u32 = 1;
 
-/// A file that remembers update behaviours.
+/// A file that remembers behaviours.
 #[derive(Clone, Debug)]
 pub struct BehaviourMemory {
     path: PathBuf,
@@ -55,6 +55,17 @@ struct Content {
     #[serde(flatten)]
     head: Head,
     behaviours: TestedBehaviours,
+    #[serde(default, skip_serializing_if = "ExploredBehaviours::is_empty")]
+    explored: ExploredBehaviours,
+}
+
+/// What a memory remembers.
+#[derive(Default)]
+pub struct Remembered {
+    /// Update behaviours.
+    pub tested: TestedBehaviours,
+    /// Behaviours of recovery.
+    pub explored: ExploredBehaviours,
 }
 
 impl BehaviourMemory {
@@ -75,34 +86,33 @@ impl BehaviourMemory {
     }
 
     /// What it remembers.
-    pub fn read(&self) -> Result<TestedBehaviours, Failure> {
+    pub fn read(&self) -> Result<Remembered, Failure> {
         let read = || read_content(&mut self.locked()?);
         read().map_err(|source| self.failure(source))
     }
 
-    /// Adds what a test of this configuration has shown. Returns how many behaviours it remembers then.
-    pub fn add(
-        &self,
-        tested: Vec<TestedBehaviour>,
-        configuration: &TestConfiguration,
-    ) -> Result<usize, Failure> {
+    /// Changes what it remembers.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Remembered) -> T) -> Result<T, Failure> {
         let failed = |source| self.failure(source);
         let mut locked = self.locked().map_err(failed)?;
-        let mut behaviours = read_content(&mut locked).map_err(failed)?;
-        behaviours.add(tested, configuration);
-        let count = behaviours.len();
+        let mut remembered = read_content(&mut locked).map_err(failed)?;
+        let result = change(&mut remembered);
         let head = Head {
             format: FORMAT.to_owned(),
             version: VERSION,
         };
-        let content = Content { head, behaviours };
+        let content = Content {
+            head,
+            behaviours: remembered.tested,
+            explored: remembered.explored,
+        };
         // A link stays one.
         let path = fs::canonicalize(&self.path).map_err(|source| failed(source.into()))?;
         write_file(&path, |out| {
             serde_json::to_writer(&mut *out, &content)?;
             out.write_all(b"\n")
         })?;
-        Ok(count)
+        Ok(result)
     }
 
     /// The file as it is now, locked as far as the file system has locks.
@@ -145,11 +155,11 @@ impl BehaviourMemory {
     }
 }
 
-fn read_content(file: &mut File) -> Result<TestedBehaviours, MemoryError> {
+fn read_content(file: &mut File) -> Result<Remembered, MemoryError> {
     let mut text = Vec::new();
     file.read_to_end(&mut text)?;
     if text.is_empty() {
-        return Ok(TestedBehaviours::default());
+        return Ok(Remembered::default());
     }
     let head: Head = serde_json::from_slice(&text).map_err(MemoryError::Foreign)?;
     if head.format != FORMAT {
@@ -161,11 +171,16 @@ fn read_content(file: &mut File) -> Result<TestedBehaviours, MemoryError> {
         });
     }
     let content: Content = serde_json::from_slice(&text).map_err(MemoryError::Foreign)?;
-    Ok(content.behaviours)
+    Ok(Remembered {
+        tested: content.behaviours,
+        explored: content.explored,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use brownout_crash::{TestConfiguration, TestedBehaviour};
+
     use super::*;
     use crate::failure::sentence;
 
@@ -228,13 +243,15 @@ mod tests {
                     let memory = BehaviourMemory::open(path).unwrap();
                     for number in 0..5 {
                         let tested = vec![behaviour(10 * run + number)];
-                        memory.add(tested, &configuration()).unwrap();
+                        let add =
+                            |known: &mut Remembered| known.tested.add(tested, &configuration());
+                        memory.change(add).unwrap();
                     }
                 });
             }
         });
         let memory = BehaviourMemory::open(path).unwrap();
-        assert_eq!(memory.read().unwrap().len(), 20);
+        assert_eq!(memory.read().unwrap().tested.len(), 20);
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
     }
 
@@ -242,6 +259,7 @@ mod tests {
     fn a_new_memory_is_empty() {
         let root = tempfile::tempdir().unwrap();
         let memory = BehaviourMemory::open(&root.path().join("memory")).unwrap();
-        assert!(memory.read().unwrap().is_empty());
+        let known = memory.read().unwrap();
+        assert!(known.tested.is_empty() && known.explored.is_empty());
     }
 }

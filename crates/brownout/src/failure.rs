@@ -180,12 +180,20 @@ pub enum Failure {
         model: &'static str,
     },
     #[error(
-        "--memory has no effect with --strategy {strategy}, which tests no update behaviours; give --strategy representative, \
+        "--memory has no effect with --strategy {strategy}, which tests no behaviours; give --strategy representative or exhaustive, \
          or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
     #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
     MemoryOfPart,
+    #[error(
+        "--memory cannot be used with --depth: what recovery writes is not remembered; leave one of them out"
+    )]
+    MemoryOfDepth,
+    #[error(
+        "--memory cannot be used with --resume and --strategy {strategy}: the earlier test may have observed other bytes; leave one of them out"
+    )]
+    ResumedMemory { strategy: &'static str },
     #[error("cannot use `{}` with --memory", path.display())]
     Memory {
         path: PathBuf,

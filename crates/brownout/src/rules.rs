@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Finding, RuleInfo, Severity};
 use serde::Deserialize;
 
@@ -10,14 +11,23 @@ use crate::settings::Settings;
 /// All rules of brownout, in the order in which `brownout explain` lists them.
 pub fn all() -> Vec<RuleInfo> {
     let lint = brownout_lint::RULES.iter();
+    let race = [&PERSISTENCY_RACE];
     let crash = brownout_crash::rules::RULES.iter();
-    lint.chain(crash).map(|&&rule| rule).collect()
+    lint.chain(race.iter())
+        .chain(crash)
+        .map(|&&rule| rule)
+        .collect()
 }
 
 /// Whether findings of this rule come from crash testing.
 pub fn is_crash_rule(id: &str) -> bool {
     let mut rules = brownout_crash::rules::RULES.iter();
     rules.any(|rule| rule.id == id)
+}
+
+/// Whether findings of this rule come from the search for races.
+pub fn is_race_rule(id: &str) -> bool {
+    id == PERSISTENCY_RACE.id
 }
 
 /// The rules that are on, with the severities that apply: those of brownout and the oracles that the configuration
@@ -31,18 +41,22 @@ pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
         .collect()
 }
 
-/// The rule whose name is most similar to the given one.
+/// The rule of brownout whose name is most similar to the given one.
 pub fn nearest(given: &str) -> &'static str {
+    nearest_of(given, &all())
+}
+
+/// The one of these rules whose name is most similar to the given one.
+pub fn nearest_of(given: &str, rules: &[RuleInfo]) -> &'static str {
     let likeness = |rule: &RuleInfo| {
         let words = given.split(['-', '_', ' ']);
         let shared = words.filter(|word| rule.id.contains(word)).count();
         let start = rule.id.bytes().zip(given.bytes());
         (shared, start.take_while(|(a, b)| a == b).count())
     };
-    all()
-        .into_iter()
-        .rev()
-        .max_by_key(likeness)
+    let rules = rules.iter().rev();
+    rules
+        .max_by_key(|rule| likeness(rule))
         .map_or("", |rule| rule.id)
 }
 

@@ -116,7 +116,7 @@ impl Machine {
                 offset: at,
                 bytes: part.to_vec(),
                 non_temporal,
-                guaranteed: self.profile == "eadr" && !non_temporal,
+                guaranteed: matches!(self.profile, "eadr" | "gpf") && !non_temporal,
             });
             at = next;
         }

@@ -91,7 +91,7 @@ pub struct Script {
 
 impl Script {
     pub fn random(random: &mut Random, variant: Variant) -> Script {
-        let profile = random.weighted(&[(3, "adr"), (1, "eadr"), (1, "msync")]);
+        let profile = random.weighted(&[(6, "adr"), (2, "eadr"), (1, "gpf"), (2, "msync")]);
         let target = target(random, profile);
         let steps = match variant {
             Variant::Interrupted => 3 + random.below(5) as usize,

@@ -14,6 +14,9 @@
 //! bytes, the runs that have read them are repeated, and the tree is built anew. Processes are not copied then: copies do not show what
 //! recovery writes.
 //!
+//! Behaviours that explorations of other recordings have shown need no run ([`recollection`]). Once everything is explored, the findings of lint
+//! are tried ([`mod@suspects`]).
+//!
 //! Stores are whole, as in Jaaru, or may be torn into words ([`StrategyInput::tearing`]).
 //!
 //! Can miss: what needs another order of the target's stores than the recorded one. A test is
@@ -25,15 +28,19 @@ mod behaviours;
 mod budget;
 mod coverage;
 mod crash_times;
+mod differing_reads;
 mod explorer;
 mod failures;
 mod guide;
 mod known_runs;
 mod learning;
+mod observed_pages;
 mod open_nodes;
 mod path;
+mod recollection;
 mod samples;
 mod situations;
+mod suspects;
 mod time_set;
 mod versions;
 
@@ -51,20 +58,25 @@ use self::failures::FailureSite;
 use self::guide::Guide;
 use self::known_runs::{KnownRuns, is_observed_with};
 use self::learning::EndedRun;
+use self::observed_pages::ObservedPages;
+use self::recollection::{Recalled, Recollection};
 use self::samples::{samples, samples_inside};
+use self::suspects::SuspectTrials;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint, Interruption, LineChoice, OtherLines, TornStore};
 use crate::error::CrashError;
+use crate::explored_behaviours::{ExploredPages, ExploredRun, FilePages};
 use crate::possible_reads::{PossibleRead, PossibleReads};
+use crate::suspect::SuspectImages;
 use crate::trial::Trial;
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
-    version: 1,
+    version: 2,
     summary: "Every behaviour of recovery that the persistency model allows, explored by what recovery reads",
     time_limit: None,
-    tries_suspects: false,
+    tries_suspects: true,
     tries_all: true,
     tests_behaviours: false,
     start: |input| Ok(Box::new(Exhaustive::new(input)?)),
@@ -120,10 +132,42 @@ struct Exhaustive {
     other_inputs: BTreeSet<String>,
     /// Why a behaviour may be missing.
     gaps: BTreeSet<String>,
+    suspects: SuspectTrials,
+    /// The pages that are observed, if behaviours are remembered.
+    observed_pages: Option<Vec<FilePages>>,
+    /// Behaviours that explorations of other recordings have shown.
+    remembered: u64,
 }
 
 fn lock(explorer: &Mutex<Explorer>) -> MutexGuard<'_, Explorer> {
     explorer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An exploration that has begun with what is remembered.
+struct Begun<'m> {
+    explorer: Explorer,
+    pages: Option<ObservedPages<'m>>,
+    recalled: Recalled,
+}
+
+fn begin<'m>(
+    stores: &Arc<RecordedStores>,
+    depth: usize,
+    pages: Option<ObservedPages<'m>>,
+) -> Begun<'m> {
+    let mut explorer = Explorer::new(Arc::clone(stores), depth);
+    let mut recalled = Recalled::default();
+    if let Some(pages) = &pages {
+        let observed = pages.bytes();
+        let known = Recollection::of(pages.runs.iter().copied(), &observed);
+        explorer.versions.situations.differing = observed;
+        recalled = explorer.recall(&known);
+    }
+    Begun {
+        explorer,
+        pages,
+        recalled,
+    }
 }
 
 /// A crash to try.
@@ -135,7 +179,9 @@ struct WantedCrash {
 }
 
 impl Exhaustive {
-    fn new(input: StrategyInput<'_>) -> Result<Self, CrashError> {
+    fn new(mut input: StrategyInput<'_>) -> Result<Self, CrashError> {
+        let suspects = SuspectTrials::new(&mut input)?;
+        let explored = input.explored;
         let budget = Budget::new(input.max_states);
         let input_depth = input.depth;
         let extent = Extent::of(&input.survey.points);
@@ -143,13 +189,23 @@ impl Exhaustive {
         let stores = Arc::new(RecordedStores::of(input)?);
         let events = stores.times.iter();
         let events = events.map(|explored| explored.point.occurrence.event.0);
-        Ok(Self {
+        let pages = explored.map(|known| ObservedPages::possibilities(known, &stores));
+        let pages = pages.into_iter().flatten();
+        let begun = pages.map(|pages| begin(&stores, input_depth, Some(pages)));
+        let best = begun.max_by_key(|begun| begun.recalled.ends);
+        let Begun {
+            explorer,
+            pages,
+            recalled,
+        } = best.unwrap_or_else(|| begin(&stores, input_depth, None));
+        let explorer = Arc::new(Mutex::new(explorer));
+        let mut strategy = Self {
             times: events.zip(0..).collect(),
             extent: Extent {
                 occurrences: stores.times.len() as u64,
                 ..extent
             },
-            explorer: Arc::new(Mutex::new(Explorer::new(Arc::clone(&stores), input_depth))),
+            explorer: Arc::clone(&explorer),
             stores,
             inside: HashMap::new(),
             depth: input_depth,
@@ -171,7 +227,14 @@ impl Exhaustive {
             is_contradicted: false,
             other_inputs: BTreeSet::new(),
             gaps: BTreeSet::new(),
-        })
+            suspects,
+            observed_pages: pages.map(|pages| pages.files),
+            remembered: recalled.ends,
+        };
+        for (end, time) in recalled.too_open {
+            strategy.want_samples(&mut lock(&explorer), end, time);
+        }
+        Ok(strategy)
     }
 
     /// Wants a run for each node that no run has reached. What can be reached without a crash inside recovery comes first.
@@ -351,6 +414,9 @@ impl Strategy for Exhaustive {
         if self.wanted.len() < WAVE && under_way {
             return Vec::new();
         }
+        if self.wanted.is_empty() && self.confirmations.is_empty() {
+            return self.suspects.propose(&mut self.proposed);
+        }
         let wanted = std::mem::take(&mut self.wanted).into_iter();
         wanted
             .map(|wanted| self.proposal(&explorer, wanted))
@@ -361,6 +427,7 @@ impl Strategy for Exhaustive {
         let explorer = Arc::clone(&self.explorer);
         let mut explorer = lock(&explorer);
         self.proposed.insert(trial.point.clone());
+        self.suspects.learn(trial);
         let passes = trial.verdict.passed();
         if self.confirmations.remove(&trial.point) && passes {
             self.is_contradicted = true;
@@ -424,8 +491,34 @@ impl Strategy for Exhaustive {
         })
     }
 
+    fn suspects(&self) -> &[SuspectImages] {
+        &self.suspects.suspects
+    }
+
+    fn explored(&self, trials: &[Trial]) -> Option<ExploredPages> {
+        let files = self.observed_pages.clone()?;
+        let explorer = lock(&self.explorer);
+        if self.is_contradicted || explorer.behaviours.contradictions() > 0 {
+            return None;
+        }
+        let runs = trials.iter().filter(|trial| {
+            let is_first = trial.same_as.is_none() && trial.reached_from.is_none();
+            is_first && trial.verdict.passed() && !trial.is_flaky()
+        });
+        let runs = runs.filter_map(|trial| {
+            let observation = trial.observation.as_ref()?;
+            let is_exact = observation.is_repeatable && observation.gaps.is_empty();
+            let reads = observation.reads.clone().filter(|_| is_exact)?;
+            let start = self.start_of(trial)?;
+            Some(ExploredRun { start, reads })
+        });
+        Some(ExploredPages::new(files, runs.collect()))
+    }
+
     fn job(&self, proposal: &ProposedCrash) -> TrialJob {
-        if self.confirmations.contains(&proposal.point) {
+        let is_native = self.confirmations.contains(&proposal.point)
+            || self.suspects.is_proposed(&proposal.point);
+        if is_native {
             return TrialJob::Native;
         }
         let observed = Arc::clone(&proposal.observed);

@@ -30,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::{Choice, CrashPoint};
 use crate::error::CrashError;
+use crate::explored_behaviours::{ExploredBehaviours, ExploredPages};
 use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::image::CrashImage;
 use crate::operation::Operation;
@@ -136,6 +137,9 @@ pub struct StrategyInput<'a> {
     pub tearing: Tearing,
     /// Update behaviours that earlier runs have tested under the same circumstances; `None` if none are to be remembered.
     pub memory: Option<&'a TestedBehaviours>,
+    /// Behaviours of recovery that explorations of other recordings have shown under the same circumstances; `None` if none are to be
+    /// remembered.
+    pub explored: Option<&'a ExploredBehaviours>,
 }
 
 /// A crash point to try, and what is known about its failure point.
@@ -247,6 +251,11 @@ pub trait Strategy {
     /// The update behaviours that these trials have decided, if behaviours are to be remembered.
     fn tested_behaviours(&self, _: &[Trial]) -> Vec<TestedBehaviour> {
         Vec::new()
+    }
+
+    /// The behaviours of recovery that these trials have shown, if they are to be remembered and recovery always does the same.
+    fn explored(&self, _: &[Trial]) -> Option<ExploredPages> {
+        None
     }
 
     /// The suspects that it tries.

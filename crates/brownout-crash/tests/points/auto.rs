@@ -155,6 +155,7 @@ fn images_losing(made: &Made, (pc, event): (u64, u64)) -> Vec<(u64, Vec<Lost>)> 
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let images = strategy.suspects()[0].images.iter();
@@ -219,6 +220,7 @@ fn open_orders(made: &Made, occurrences: Option<usize>) -> (Vec<(u64, Vec<Lost>)
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut orders = Vec::new();
@@ -301,6 +303,7 @@ fn orders_that_are_too_many_to_try_are_counted() {
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut tried = 0;
@@ -368,6 +371,7 @@ proptest! {
             profile: Profile::ADR,
             tearing: Tearing::Whole,
             memory: None,
+            explored: None,
         }).unwrap();
         let extent = strategy.extent();
         prop_assert_eq!(extent.failure_points, once.points.leaves().len() as u64);

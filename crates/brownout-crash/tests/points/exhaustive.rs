@@ -202,6 +202,7 @@ fn explored(
         profile,
         tearing,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut transcripts = BTreeMap::new();
@@ -229,6 +230,7 @@ fn explored(
                 is_copy: false,
                 run_anew: None,
                 other_inputs: Vec::new(),
+                is_repeatable: false,
                 actions: None,
             };
             strategy.learn(&tried(proposed, verdict, Some(observation)));
@@ -250,6 +252,7 @@ pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Obse
         seconds: 0.0,
         failure: None,
         observation,
+        shortcut: None,
         behaviour: proposed.behaviour.map(|tried| tried.number),
     }
 }
@@ -272,6 +275,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut runs = 0;
@@ -288,6 +292,7 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
                 is_copy: false,
                 run_anew: None,
                 other_inputs: Vec::new(),
+                is_repeatable: false,
                 actions: None,
             };
             strategy.learn(&tried(proposed, Verdict::Hung, Some(unknown)));

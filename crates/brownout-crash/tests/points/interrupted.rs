@@ -230,6 +230,7 @@ fn observation(ran: &Ran, image: &CrashImage, observed: &[ByteRanges]) -> Observ
         is_copy: false,
         run_anew: None,
         other_inputs: Vec::new(),
+        is_repeatable: false,
         actions: Some(actions),
     }
 }
@@ -277,6 +278,7 @@ fn explored(
         profile,
         tearing,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut everything = ByteRanges::exact();

@@ -44,6 +44,7 @@ fn test_with(
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let mut found = Vec::new();

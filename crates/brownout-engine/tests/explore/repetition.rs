@@ -46,4 +46,19 @@ fn clocks_and_random_numbers_are_reported() {
     assert_eq!(used("if (time(0) == 0) return 1;"), [OtherInput::Time, ids]);
     let random = "char byte; getrandom(&byte, 1, 0);";
     assert_eq!(used(random), [OtherInput::RandomNumbers, ids]);
+    let device = "if (open(\"/dev/urandom\", O_RDONLY) < 0) return 1;";
+    assert_eq!(used(device), [OtherInput::RandomNumbers, ids]);
+}
+
+#[test]
+fn files_that_are_not_of_the_system_are_reported() {
+    let used = |statements: &str| {
+        let recovery = Recovery::new(&format!("{statements} return pool[0];"));
+        recovery.start(&[(0, 8)]).0.other_inputs()
+    };
+    let ids = OtherInput::ProcessIds;
+    assert_eq!(used("open(\"/etc/passwd\", O_RDONLY);"), [ids]);
+    let files = OtherInput::OtherFiles;
+    assert_eq!(used("open(\"/nowhere\", O_RDONLY);"), [files, ids]);
+    assert_eq!(used("access(\"expected\", R_OK);"), [files, ids]);
 }

@@ -24,6 +24,10 @@ pub struct Observation {
     /// What it has used that is not the same in each run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_inputs: Vec<String>,
+    /// Whether it has certainly used nothing but what it has read, its arguments and its environment: then it does the same
+    /// whenever it reads the same bytes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_repeatable: bool,
     /// What it did, if that was wanted and is known.
     #[serde(
         default,
@@ -42,6 +46,7 @@ impl Observation {
             is_copy: false,
             run_anew: None,
             other_inputs: Vec::new(),
+            is_repeatable: false,
             actions: None,
         }
     }
@@ -77,6 +82,23 @@ impl ReadBytes {
             Some((FirstRead { file, offset, len }, bytes))
         })
     }
+
+    /// The reads as hexadecimal digits. Reads that begin alike have digits that begin alike.
+    pub fn to_text(&self) -> String {
+        to_digits(&self.encoded)
+    }
+
+    /// The reads that digits stand for; `None` if they are damaged.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let reads = Self {
+            encoded: from_digits(text)?.into(),
+        };
+        let mut rest = &reads.encoded[..];
+        while !rest.is_empty() {
+            rest = take(rest)?.1;
+        }
+        Some(reads)
+    }
 }
 
 impl FromIterator<(FirstRead, Vec<u8>)> for ReadBytes {
@@ -107,7 +129,7 @@ impl std::fmt::Debug for ReadBytes {
 /// As hexadecimal digits.
 impl Serialize for ReadBytes {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&to_digits(&self.encoded))
+        to.serialize_str(&self.to_text())
     }
 }
 
@@ -115,14 +137,7 @@ impl<'de> Deserialize<'de> for ReadBytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
         let damaged = || de::Error::custom("the reads of a recovery are damaged");
-        let reads = Self {
-            encoded: from_digits(&text).ok_or_else(damaged)?.into(),
-        };
-        let mut rest = &reads.encoded[..];
-        while !rest.is_empty() {
-            rest = take(rest).ok_or_else(damaged)?.1;
-        }
-        Ok(reads)
+        Self::from_text(&text).ok_or_else(damaged)
     }
 }
 

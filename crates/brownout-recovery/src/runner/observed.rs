@@ -98,6 +98,8 @@ impl RecoveryRunner {
                     is_copy: false,
                     run_anew: None,
                     other_inputs: message.other_inputs,
+                    // Which other files it has read is not known.
+                    is_repeatable: false,
                     actions: message.actions,
                 }
             }
@@ -144,6 +146,7 @@ impl RecoveryRunner {
             gaps: Vec::new(),
             is_copy: run.is_copy,
             run_anew: None,
+            is_repeatable: run.outcome.other_inputs.is_empty(),
             other_inputs: run.outcome.other_inputs,
             actions: None,
         };

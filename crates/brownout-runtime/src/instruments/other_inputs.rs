@@ -1,5 +1,5 @@
 //! Reports which inputs of the target are not the same in each run: the time, and random numbers. A recovery that does not always
-//! do the same after it has read the same bytes may depend on them.
+//! do the same after it has read the same bytes may depend on them. Other files are reported by [`explore`](super::explore).
 //!
 //! An instruction counts once it is translated, which is when it is first about to be executed. So does the code of the vDSO, which
 //! shows the time.
@@ -43,6 +43,11 @@ static VDSO: AtomicU64 = AtomicU64::new(0);
 const VDSO_BYTES: u64 = 4 * PAGE;
 /// Whether inputs are reported.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
+
+/// Whether inputs are reported: runs have to be alike, and the program has started.
+pub fn is_reporting() -> bool {
+    ACTIVE.load(Ordering::Relaxed)
+}
 
 /// The instrument.
 pub struct OtherInputs;

@@ -23,7 +23,7 @@ use super::{FailurePointArgs, FindingArgs, SelectionArgs};
 /// with 0 in time. The program itself is not run again.
 ///
 /// Exits with 1 if a finding reaches --fail-on (by default: recovery fails after a crash). Exits with 3 if no crash was
-/// tested, if a failure point was not tested, or if recovery opens no persistent file. Exits with 4, regardless of findings, if
+/// tested, if a failure point was not tested, or if recovery reads no persistent file. Exits with 4, regardless of findings, if
 /// recovery fails on the files that the program left without a crash, or if the recorded program failed on its own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -77,7 +77,7 @@ pub struct CrashTestArgs {
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
     /// `{pm:2}` for that of the second file. Text that resembles one of these, such as `{PM}`, is an error; other text in
     /// braces is left unchanged. To pass the text {pm} itself, write {''pm}. CMD runs in the current directory, through a shell
-    /// only if it needs one. If CMD opens none of the persistent files, nothing is tested.
+    /// only if it needs one. If CMD reads none of the persistent files, nothing is tested.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 
@@ -151,7 +151,8 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
-    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]
+    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]; auto tears stores of more than 8 bytes in two
+    /// halves
     #[arg(long, value_name = "HOW", value_enum)]
     pub tearing: Option<TearingArg>,
 
@@ -179,10 +180,12 @@ pub struct CrashTestArgs {
     #[arg(long)]
     pub no_narrowing: bool,
 
-    /// Leave out update behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with
-    /// the strategy representative
+    /// Leave out behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with the strategies
+    /// representative and exhaustive
     ///
-    /// FILE is created if it does not exist. A behaviour is left out if one that represents it has passed with the same recovery
+    /// FILE is created if it does not exist. With the strategy exhaustive, recovery is not run where it can only read what it has read in the test of
+    /// another recording and passed, with the same recovery (command, options, program and environment). With the strategy
+    /// representative, an update behaviour is left out if one that represents it has passed with the same recovery
     /// (command, options and program), and if no source line has changed that stores something during it or makes it durable. One that
     /// failed is always tested again. The results say how many were left out.
     #[arg(long, value_name = "FILE")]

@@ -33,7 +33,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     settings.accept_ends(&arguments.target_success, &arguments.trace)?;
     let options = settings.crash.complete(&arguments.crash);
     let mut plan = Plan::new(&options, &settings)?.ok_or(Failure::NoRecovery)?;
-    plan.resume = arguments.resume;
+    plan.set_resume(arguments.resume)?;
     plan.recorded_by = RecordedBy::AnEarlierCommand;
     if let Some(shard) = arguments.shard {
         check_selectable(plan.strategy, "--shard")?;

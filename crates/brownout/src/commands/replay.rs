@@ -132,8 +132,10 @@ fn find(
     let findings = read_findings(&results)?;
     if let Some(token) = given {
         let is_of_token = |known: &&Finding| known.replay.as_deref() == Some(finding);
-        let known = findings.iter().find(is_of_token).cloned();
-        return Ok((trace, token, known));
+        // A crash can show a finding of lint and be one itself, which says what recovery could have read.
+        let of_token = findings.iter().filter(is_of_token);
+        let known = of_token.max_by_key(|known| known.evidence.open_reads.len());
+        return Ok((trace, token, known.cloned()));
     }
     let mut matching = findings
         .iter()
@@ -273,7 +275,7 @@ fn debug(
     server: &SandboxServerCommand,
 ) -> Result<ExitCode, Failure> {
     let mut recovery = token.recovery.clone();
-    recovery.command = under_debugger(GDB, &recovery.command);
+    recovery.command = under_debugger(GDB, &recovery.command, &recovery.directory);
     recovery.client = None;
     recovery.ready = None;
     let mut runner = runner(&recovery, Expectation::Anything, files, server)?;

@@ -3,8 +3,7 @@
 use brownout_crash::journal::Head;
 use brownout_crash::{
     Campaign, CampaignEnding, Collaborators, CrashError, Journal, PossibleReads, Progress,
-    SharedStart, Sharing, StrategyInput, Suspect, TestedBehaviour, TraceIdentity,
-    stored_bytes_uses,
+    SharedStart, Sharing, StrategyInput, Suspect, TraceIdentity, stored_bytes_uses,
 };
 use brownout_recovery::{RecoveryRunner, RunnerPool, may_depend_on_event};
 
@@ -12,6 +11,7 @@ use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
 use super::recovery_reads::{ReadFindings, by_finding, most_read_first};
+use super::remembering::{Decided, circumstances};
 use super::resumption::{earlier_entries, open_journal};
 use super::trial_results::TrialResults;
 use crate::behaviour_memory::BehaviourMemory;
@@ -31,11 +31,15 @@ pub struct CampaignResults {
     pub read_findings: ReadFindings,
     /// The reads of recovery that can see several stores, if they are to be examined.
     pub possible_reads: Option<PossibleReads>,
-    /// The update behaviours that were decided, if they are to be remembered.
-    pub tested_behaviours: Vec<TestedBehaviour>,
+    /// The behaviours that were decided, if they are to be remembered.
+    pub decided: Decided,
     /// The runners, unless one of them still has a recovery that goes on after the time limit.
     pub runners: Option<Vec<RecoveryRunner>>,
 }
+
+const NO_PROGRAM: &str =
+    "--recover names no program by its path, so a change of it would not be noticed";
+const NO_FUNCTION: &str = "recovery does not always do the same after it has read the same bytes, or it is not known what it always reads";
 
 /// Tries crashes until the strategy or the monitor ends it. `begin` is called when the test that is resumed is known to be the
 /// same.
@@ -58,7 +62,12 @@ pub fn run_campaign(
         .as_ref()
         .map(BehaviourMemory::read)
         .transpose()?;
-    let memory = memory.map(|memory| memory.under(&configuration, plan.resume));
+    let is_exploring = plan.strategy.tries_all;
+    let circumstances = circumstances(&configuration).filter(|_| is_exploring);
+    let explored = memory.as_ref().zip(circumstances.as_ref());
+    let explored = explored.map(|(memory, circumstances)| memory.explored.under(circumstances));
+    let memory = memory.filter(|_| !is_exploring);
+    let memory = memory.map(|memory| memory.tested.under(&configuration, plan.resume));
     let mut strategy = (plan.strategy.start)(StrategyInput {
         run: &prepared.run,
         survey: &prepared.survey,
@@ -70,6 +79,7 @@ pub fn run_campaign(
         profile: plan.profile,
         tearing: plan.tearing,
         memory: memory.as_ref(),
+        explored: explored.as_ref(),
     })?;
     let head = Head {
         configuration,
@@ -106,8 +116,17 @@ pub fn run_campaign(
     })?;
     let progress = campaign.progress();
     let trials = campaign.into_trials();
+    let shown = explored.and_then(|_| strategy.explored(&trials));
     Ok(CampaignResults {
-        tested_behaviours: strategy.tested_behaviours(&trials),
+        decided: Decided {
+            tested: strategy.tested_behaviours(&trials),
+            unknown: match (is_exploring, &circumstances, &shown) {
+                (true, None, _) => Some(NO_PROGRAM),
+                (true, Some(_), None) => Some(NO_FUNCTION),
+                _ => None,
+            },
+            explored: shown.zip(circumstances),
+        },
         journal,
         ending: match earlier.ending {
             Some(earlier) => earlier.continued(ending),

@@ -262,8 +262,10 @@ fn nothing_to_test(
             }
         });
     }
-    // What earlier runs have tested is named as left out.
-    (progress.done == 0 && ending.extent.remembered == 0).then(|| match part == Shard::default() {
+    // What earlier runs have tested is named as left out, or counted.
+    let explored = ending.exploration.as_ref();
+    let remembered = explored.map_or(0, |known| known.remembered) + ending.extent.remembered;
+    (progress.done == 0 && remembered == 0).then(|| match part == Shard::default() {
         true => none_tested(": there is no crash image to try"),
         false => none_tested(&format!(
             ": none of the crash images belongs to part {part}; \

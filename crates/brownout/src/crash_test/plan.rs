@@ -83,7 +83,7 @@ pub struct Plan {
     pub narrowing: bool,
     /// Whether to report reads of recovery that can see stores which are late.
     pub examines_reads: bool,
-    /// What remembers the update behaviours that were tested.
+    /// What remembers the behaviours that were tested.
     pub memory: Option<BehaviourMemory>,
     /// When recoveries share their starts.
     pub sharing: Sharing,
@@ -170,6 +170,17 @@ impl Plan {
         }))
     }
 
+    /// Sets whether an earlier test is continued.
+    pub fn set_resume(&mut self, resume: bool) -> Result<(), Failure> {
+        if resume && self.strategy.tries_all && self.memory.is_some() {
+            return Err(Failure::ResumedMemory {
+                strategy: self.strategy.name,
+            });
+        }
+        self.resume = resume;
+        Ok(())
+    }
+
     /// Replaces functions that are named by a source line of `program` by their symbols.
     pub fn resolve_functions(&mut self, program: &Path) -> Result<(), Failure> {
         let operations = self.scope.operations.iter_mut();
@@ -249,10 +260,13 @@ fn memory(
     let Some(path) = &arguments.memory else {
         return Ok(None);
     };
-    if !strategy.tests_behaviours {
+    if !strategy.tests_behaviours && !strategy.tries_all {
         return Err(Failure::NoBehaviours {
             strategy: strategy.name,
         });
+    }
+    if arguments.depth.is_some_and(|depth| depth > 1) {
+        return Err(Failure::MemoryOfDepth);
     }
     BehaviourMemory::open(path).map(Some)
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::test_dir::{Completed, TestDir, findings};
-use crate::{crashes, functions, run_file};
+use crate::{crashes, functions, recovery_failure, run_file};
 
 /// Records that nodes are put into the list.
 fn recorded(put: &[&str]) -> TestDir {
@@ -66,20 +66,54 @@ fn a_store_that_may_be_lost_although_the_program_stored_it_first_is_found() {
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let findings = findings(&dir.path("out"));
     assert_eq!(crashes(&findings).len(), 1, "{findings:?}");
+    let failure = recovery_failure(&findings);
     assert_eq!(
-        functions(&findings[0], "store that is missing")[0],
+        functions(failure, "store that is missing")[0],
         "put",
         "{findings:?}"
     );
     assert_eq!(run_file(&dir.path("out"))["crash"]["complete"], true);
     // The token has the choices.
-    let token = findings[0]["replay"].as_str().unwrap();
+    let token = failure["replay"].as_str().unwrap();
     let replayed = dir.brownout(&["replay", "trace", token]);
     assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
     for artefact in ["junit.xml", "report.sarif"] {
         let text = fs::read_to_string(dir.path("out").join(artefact)).unwrap();
         assert!(text.contains("recovery-failed"), "{artefact}: {text}");
     }
+}
+
+/// The findings of lint are tried once everything is explored.
+#[test]
+fn what_lint_suspects_is_confirmed_or_not() {
+    let confirmed = |kind: &str, recovery: &str| {
+        let dir = TestDir::with("crash/list.c", &["-g"]);
+        let check = ["check", "--strategy", "exhaustive", "--out", "out"];
+        let recover = format!("./list {{pm}} {recovery}");
+        let program = [
+            "--recover",
+            &recover,
+            "--",
+            "./list",
+            "pool",
+            "put",
+            "3",
+            kind,
+        ];
+        let run = dir.brownout(&[&check[..], &program].concat());
+        let findings = findings(&dir.path("out"));
+        let late = findings.iter();
+        let late = late.filter(|finding| finding["rule"] == "delayed-persist");
+        let confirmed: Vec<Value> = late.map(|finding| finding["confirmed"].clone()).collect();
+        assert!(!confirmed.is_empty(), "{}", run.stderr);
+        assert_eq!(run_file(&dir.path("out"))["crash"]["complete"], true);
+        confirmed
+    };
+    let harmful = confirmed("late", "check");
+    assert!(harmful.contains(&Value::Bool(true)), "{harmful:?}");
+    // This recovery follows the list without looking at the keys, and always passes.
+    let harmless = confirmed("late", "sum");
+    assert!(harmless.iter().all(|known| *known == false), "{harmless:?}");
 }
 
 #[test]
@@ -280,7 +314,8 @@ fn a_recovery_that_does_not_end_is_not_called_random() {
     let limit = ["--recover-time-limit", "500ms"];
     let (dir, run) = explore_replaced("rename", "hang", &limit);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
-    assert_eq!(findings(&dir.path("out"))[0]["rule"], "recovery-hung");
+    let findings = findings(&dir.path("out"));
+    assert_eq!(recovery_failure(&findings)["rule"], "recovery-hung");
     let coverage = &run_file(&dir.path("out"))["crash"];
     assert_eq!(coverage["limit_reached"], false, "{coverage}");
     assert!(

@@ -24,6 +24,7 @@ mod reads;
 mod renamed;
 mod replays;
 mod run_differences;
+mod shared_memo;
 mod shared_starts;
 mod sharing;
 mod states;
@@ -94,6 +95,12 @@ fn private_mounts_are_possible() -> bool {
 fn run_file(directory: &Path) -> Value {
     let text = fs::read_to_string(directory.join("run.json")).unwrap();
     serde_json::from_str(&text).unwrap()
+}
+
+/// The first finding of a recovery that fails.
+fn recovery_failure(findings: &[Value]) -> &Value {
+    let is_failure = |finding: &&Value| finding["rule"].as_str().unwrap().starts_with("recovery-");
+    findings.iter().find(is_failure).unwrap()
 }
 
 /// Rule and count of the findings of crash testing.

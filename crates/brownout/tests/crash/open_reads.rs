@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::functions;
 use crate::test_dir::{Completed, TestDir, findings};
+use crate::{functions, recovery_failure};
 
 /// Records that nodes are put into the list, and explores a recovery of it.
 fn explored(put: &[&str], recovery: &str, options: &[&str]) -> (TestDir, Completed) {
@@ -46,7 +46,7 @@ fn a_failure_names_the_loads_that_could_see_several_stores() {
     let (dir, run) = explored(&["1", "late"], "check", &[]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let found = findings(&dir.path("out"));
-    let finding = &found[0];
+    let finding = recovery_failure(&found);
     assert_eq!(finding["rule"], "recovery-failed");
     let reads = finding["evidence"]["open_reads"].as_array().unwrap();
     assert_eq!(reads.len(), 2, "{finding}");
@@ -77,7 +77,7 @@ fn a_failure_names_the_loads_that_could_see_several_stores() {
         ["put", "main"]
     );
     let expected = format!(
-        "reads: {} can see 2 versions of pool+0x80..0x88: it read the initial content; not the store at {}, which is not flushed \
+        "{} can see 2 versions of pool+0x80..0x88: it read the initial content; not the store at {}, which is not flushed \
          before the crash",
         line_of("if (at > 62"),
         line_of("node->key = number"),
@@ -130,8 +130,9 @@ fn a_recovery_that_does_not_end_is_explained() {
     let run = dir.brownout(&[&recover[..], &options, &["--out", "out"]].concat());
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let found = findings(&dir.path("out"));
-    assert_eq!(found[0]["rule"], "recovery-hung");
-    let reads = found[0]["evidence"]["open_reads"].as_array().unwrap();
+    let failure = recovery_failure(&found);
+    assert_eq!(failure["rule"], "recovery-hung");
+    let reads = failure["evidence"]["open_reads"].as_array().unwrap();
     let sources = &reads.last().unwrap()["sources"];
     assert_eq!(sources[0]["state"], "not-flushed", "{sources}");
     assert_eq!(sources[1]["read"], true, "{sources}");
@@ -224,7 +225,8 @@ fn gdb_is_preceded_by_what_recovery_can_read() {
     }
     let (dir, _) = explored(&["1", "late"], "check", &[]);
     let found = findings(&dir.path("out"));
-    let [id, token] = ["id", "replay"].map(|field| found[0][field].as_str().unwrap());
+    let failure = recovery_failure(&found);
+    let [id, token] = ["id", "replay"].map(|field| failure[field].as_str().unwrap());
     for finding in [id, token] {
         let mut command = dir.command(&["replay", "out", finding, "--gdb"]);
         let output = command.output().unwrap();

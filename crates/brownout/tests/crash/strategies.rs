@@ -206,6 +206,7 @@ fn a_strategy_can_try_states_that_are_not_in_program_order() {
         profile: Profile::ADR,
         tearing: Tearing::Whole,
         memory: None,
+        explored: None,
     })
     .unwrap();
     let head = head(&recovery, EVERY_STATE.id());

@@ -50,6 +50,10 @@ pub fn short(built: &[Built], place: &Path, rounds: usize) -> Result<Misses> {
     }
     println!("executions a second of a recovery of about 1 ms");
     print_rates(bare, explored, "explored from its first choice on");
+    println!(
+        "{:<44} {WANTED_EXECUTIONS:>12.0} executions a second",
+        "aim"
+    );
     Ok((explored < WANTED_EXECUTIONS)
         .then(|| format!("{explored:.0} executions a second, less than {WANTED_EXECUTIONS}"))
         .into_iter()
@@ -70,6 +74,7 @@ pub fn pmemobj(brownout: &Path, built: &[Built], place: &Path, rounds: usize) ->
     }
     println!("executions a second of pmemobj_open and a check, after {INSERTS} inserts");
     print_rates(bare, explored, "brownout crash, from start to report");
+    println!("{:<44} {:>12.0} %", "aim", 100.0 * WANTED_SHARE);
     if let Some(run) = last {
         run.print();
     }

@@ -17,6 +17,10 @@ const ENTRIES: u32 = 500;
 const TIMES: [u32; 4] = [1, 2, 4, 8];
 /// The most that an execution may cost in the longest run, as a multiple of the shortest.
 const WANTED_GROWTH: f64 = 1.5;
+/// The most memory that the explorer may keep for an execution.
+const WANTED_KIB: f64 = 16.0;
+/// The most that the processes that wait may take in the longest run, as a multiple of the shortest: how many wait is limited.
+const WANTED_WAITING: f64 = 1.5;
 
 pub fn run(brownout: &Path, built: &[Built], place: &Path) -> Result<Misses> {
     let target = program(built, "commit_log")?;
@@ -24,7 +28,7 @@ pub fn run(brownout: &Path, built: &[Built], place: &Path) -> Result<Misses> {
         "{:<16} {:>12} {:>10} {:>14} {:>16} {:>16}",
         "commit stores", "executions", "seconds", "ms/execution", "explorer (MiB)", "others (MiB)"
     );
-    let mut costs = Vec::new();
+    let mut runs: Vec<(f64, ExploredRun)> = Vec::new();
     for times in TIMES {
         let entries = ENTRIES * times;
         let here = place.join("growth");
@@ -39,17 +43,36 @@ pub fn run(brownout: &Path, built: &[Built], place: &Path) -> Result<Misses> {
                 run.is_complete
             );
         }
-        costs.push(print_row(entries, &run));
+        let cost = print_row(entries, &run);
+        runs.push((cost, run));
     }
-    let (Some(first), Some(last)) = (costs.first(), costs.last()) else {
+    let (Some((first_cost, first)), Some((last_cost, last))) = (runs.first(), runs.last()) else {
         return Ok(Misses::new());
     };
-    let growth = last / first;
-    Ok((growth > WANTED_GROWTH)
-        .then(|| {
-            format!("an execution costs {growth:.2} times as much in a run that is 8 times as long")
-        })
-        .into_iter()
+    let kept = last.memory.explorer as f64 - first.memory.explorer as f64;
+    let measured = [
+        (
+            "cost of an execution, longest run to shortest",
+            last_cost / first_cost,
+            WANTED_GROWTH,
+        ),
+        (
+            "KiB that the explorer keeps for an execution",
+            kept / (last.executions - first.executions) as f64,
+            WANTED_KIB,
+        ),
+        (
+            "memory of other processes, longest to shortest",
+            last.memory.others as f64 / first.memory.others as f64,
+            WANTED_WAITING,
+        ),
+    ];
+    for (what, value, wanted) in measured {
+        println!("{what:<48} {value:>8.2}, aim {wanted:.2}");
+    }
+    let missed = measured.iter().filter(|(_, value, wanted)| value > wanted);
+    Ok(missed
+        .map(|(what, value, wanted)| format!("{what}: {value:.2}, more than {wanted:.2}"))
         .collect())
 }
 

@@ -53,7 +53,8 @@ impl Exhaustive {
             copies: self.copies,
             run_anew: self.run_anew.clone(),
             waiting: waiting + unobserved,
-            known_paths: paths.saturating_sub(self.executions),
+            remembered: self.remembered,
+            known_paths: paths.saturating_sub(self.executions + self.remembered),
             equal_bytes: explorer.saved.equal_bytes,
             refinement: explorer.saved.refinement,
             states_log10: situations.eager_states_log10(),
@@ -135,9 +136,13 @@ impl Exhaustive {
     }
 }
 
+/// An input that is named anyway.
+const OTHER_FILES: &str = "other files";
+
 /// That recovery depends on more than what it reads, and on what that may be.
 fn not_a_function(other_inputs: &BTreeSet<String>) -> String {
-    let inputs: Vec<&str> = other_inputs.iter().map(String::as_str).collect();
+    let inputs = other_inputs.iter().map(String::as_str);
+    let inputs: Vec<&str> = inputs.filter(|&input| input != OTHER_FILES).collect();
     let cause = match inputs.split_last() {
         None => "it may depend on its threads, on other processes or on other files".to_owned(),
         Some((last, [])) => format!("it may depend on {last}, its threads or other files"),
@@ -164,5 +169,6 @@ mod tests {
         assert!(one.ends_with("it may depend on the time, its threads or other files"));
         let two = named(&["the time", "random numbers"]);
         assert!(two.contains("random numbers, the time, its threads"));
+        assert_eq!(named(&["the time", "other files"]), one);
     }
 }

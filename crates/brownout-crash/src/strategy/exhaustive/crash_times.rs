@@ -1,6 +1,7 @@
 //! The times of a recorded run at which crashes are explored, and all stores of the run.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use brownout_model::{
@@ -9,6 +10,7 @@ use brownout_model::{
 };
 use brownout_recovery::ByteRanges;
 use brownout_trace::FileId;
+use brownout_trace::replay::Content;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
@@ -17,16 +19,8 @@ use crate::error::CrashError;
 use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
 use crate::history_follower::{HistoryFollower, InitialContents, unmapped};
 use crate::image::ImageBuilder;
-use crate::operation::Operation;
 
-/// What distinguishes the starts of recoveries, besides what they read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Start {
-    /// How far the workload was, if operations are counted.
-    pub operation: Option<Operation>,
-    /// The size of each persistent file that exists.
-    pub sizes: Vec<Option<u64>>,
-}
+pub use crate::recovery_start::Start;
 
 /// A time at which crashes are explored.
 #[derive(Clone, Debug)]
@@ -67,6 +61,9 @@ pub struct RecordedStores {
     pub differing: Arc<[ByteRanges]>,
     /// How each failure point is named.
     pub names: FxHashMap<Context, String>,
+    pub paths: Vec<PathBuf>,
+    /// Each persistent file after the first crash that leaves it. Its other bytes than the differing ones are the same after all crashes.
+    pub first_contents: Vec<Option<Content>>,
 }
 
 impl RecordedStores {
@@ -96,6 +93,7 @@ impl RecordedStores {
         // Crash times of the history that were looked at.
         let mut known = 0;
         let mut times = Vec::new();
+        let mut first_contents: Vec<Option<Content>> = vec![None; files.paths().len()];
         // The last failure point, if nothing was stored since.
         let mut label: Option<Label> = None;
         run.walk(|event, definitions| {
@@ -120,10 +118,16 @@ impl RecordedStores {
             });
             follower.observe_content(event);
             let new = &follower.history.crash_times()[known..];
-            let had_none = times.is_empty();
+            let explored_before = times.len();
             times.extend(new.iter().filter_map(|&time| explored(&label, time)));
             known += new.len();
-            if had_none && !times.is_empty() {
+            if times.len() > explored_before && first_contents.iter().any(Option::is_none) {
+                let image = images.image(definitions);
+                for (first, now) in first_contents.iter_mut().zip(image.files) {
+                    *first = first.take().or(now);
+                }
+            }
+            if explored_before == 0 && !times.is_empty() {
                 follower.changes.begin_exploring();
             }
             if changed {
@@ -159,6 +163,8 @@ impl RecordedStores {
             initial,
             times,
             differing,
+            paths: files.paths().to_vec(),
+            first_contents,
         })
     }
 }

@@ -8,13 +8,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use brownout_model::{LINE, PmAddress, PossibleMemory};
-use brownout_recovery::{ByteRanges, FirstRead, ReadBytes};
+use brownout_model::{PmAddress, PossibleMemory};
+use brownout_recovery::{FirstRead, ReadBytes};
 use rustc_hash::FxHashMap;
 
 use super::admission::{ActedRun, NodeActions};
 use super::behaviours::{Behaviours, Next, NodeId, Read, ValueId};
 use super::crash_times::{RecordedStores, Start};
+use super::differing_reads::observed_parts;
 use super::path::{Path, SavedBranches};
 use super::situations::{Situations, narrow};
 use super::time_set::TimeSet;
@@ -113,6 +114,13 @@ impl Explorer {
         root
     }
 
+    /// The root of crashes of the target after which recovery starts so, and that no run is wanted for any more; `None` if there are none.
+    pub(super) fn take_root(&mut self, start: &Start) -> Option<NodeId> {
+        let &root = self.roots.get(start)?;
+        self.frontier.retain(|&node| node != root);
+        Some(root)
+    }
+
     /// The nodes that are not known yet and were not returned before.
     pub fn take_frontier(&mut self) -> Vec<NodeId> {
         let mut nodes = std::mem::take(&mut self.frontier);
@@ -203,9 +211,8 @@ impl Explorer {
     pub fn read(&mut self, cursor: &mut Cursor, read: FirstRead, bytes: &[u8]) -> bool {
         let Cursor { node, path, sizes } = cursor;
         let mut others_follow = false;
-        let differing = Arc::clone(&self.situations().differing);
-        let parts = differing_parts(read, bytes, &differing);
-        for (read, bytes) in parts.flat_map(|part| within_file(part, sizes)) {
+        let observed = Arc::clone(&self.situations().differing);
+        for (read, bytes) in observed_parts(read, bytes, &observed, sizes) {
             let (at, is_new) = self.behaviours.learn(*node, Next::Read(read));
             if is_new {
                 self.expand(at, read, path);
@@ -230,7 +237,7 @@ impl Explorer {
     }
 
     /// Notes the times at which recovery could have read something else too often on its way to `end`, and returns them.
-    fn sample(&mut self, end: NodeId, path: &Path) -> Vec<u32> {
+    pub(super) fn sample(&mut self, end: NodeId, path: &Path) -> Vec<u32> {
         let times = Arc::clone(self.behaviours.times(end));
         let choices = path.choices(&self.behaviours, times.hull());
         let situations = &self.versions.situations;
@@ -455,52 +462,4 @@ fn certain_value(
     let memory = situations.memory(version.example, Some(unit), behaviours);
     let at = address(version.holder, read.offset);
     behaviours.value(&memory.completed_bytes(at, u64::from(read.len)))
-}
-
-/// The parts of a read that differ between situations: runs need not have been observed with the same bytes wanted.
-fn differing_parts<'b>(
-    read: FirstRead,
-    bytes: &'b [u8],
-    differing: &[ByteRanges],
-) -> impl Iterator<Item = (FirstRead, &'b [u8])> {
-    let range = read.offset..read.offset + read.len;
-    let parts = differing.get(read.file).map(|known| known.common(range));
-    parts.into_iter().flatten().map(move |part| {
-        let from = (part.start - read.offset) as usize;
-        let len = part.end - part.start;
-        let read = FirstRead {
-            offset: part.start,
-            len,
-            ..read
-        };
-        (read, &bytes[from..from + len as usize])
-    })
-}
-
-/// The part of a read that is in the file, by lines. Bytes past the end are zero, whatever the target stored there.
-fn within_file<'b>(
-    (read, bytes): (FirstRead, &'b [u8]),
-    sizes: &[Option<u64>],
-) -> impl Iterator<Item = (Read, &'b [u8])> {
-    let size = sizes.get(read.file).copied().flatten().unwrap_or(0);
-    let left = size.saturating_sub(read.offset).min(read.len);
-    by_line(read, &bytes[..left as usize])
-}
-
-/// Splits a read at lines: they persist independently of each other.
-fn by_line(read: FirstRead, bytes: &[u8]) -> impl Iterator<Item = (Read, &[u8])> {
-    let mut offset = read.offset;
-    let mut rest = bytes;
-    std::iter::from_fn(move || {
-        let len = (LINE - offset % LINE).min(rest.len() as u64);
-        let (part, left) = rest.split_at(len as usize);
-        let read = Read {
-            file: read.file as u32,
-            len: len as u32,
-            offset,
-        };
-        offset += len;
-        rest = left;
-        (len > 0).then_some((read, part))
-    })
 }

@@ -76,7 +76,7 @@ impl Exhaustive {
     }
 
     /// How the recovery of a trial has started.
-    fn start_of(&self, trial: &Trial) -> Option<Start> {
+    pub fn start_of(&self, trial: &Trial) -> Option<Start> {
         let &time = self.times.get(&trial.point.event)?;
         let start = self.stores.times[time as usize].start.clone();
         if trial.point.interruptions.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! A [strategy](crate::strategy) proposes crash points. The campaign builds their images, all images of one proposal in
 //! one pass over the trace, runs recovery on each different image once, and writes every result to the journal. Recoveries that
-//! take much longer than others are [put off](crate::postponed).
+//! take much longer than others are [put off](crate::postponed). Many recoveries can [share their starts](crate::shared_start).
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -24,8 +24,10 @@ use crate::postponed::{Postponed, TrialInput};
 use crate::progress::{Progress, ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
 use crate::recovery_environment::CrashSituation;
+use crate::retraction::Believed;
 use crate::shard::Shard;
-use crate::strategy::{ProposedCrash, Strategy, TrialResults, TriedState};
+use crate::shared_start::{SharedStart, WorkLeft};
+use crate::strategy::{Effort, ProposedCrash, Strategy, TrialResults, TriedState};
 use crate::symbols::{Symbols, failing_frames};
 use crate::trial::{Failure, Trial};
 use crate::uniform_failures::UniformFailures;
@@ -74,6 +76,9 @@ pub struct Campaign<'a> {
     postponed: Postponed,
     trials: Vec<Trial>,
     uniform_failures: UniformFailures,
+    shared_start: SharedStart,
+    /// Trials whose verdicts no native recovery has given.
+    believed: Believed,
 }
 
 impl<'a> Campaign<'a> {
@@ -98,7 +103,14 @@ impl<'a> Campaign<'a> {
             postponed: Postponed::default(),
             trials: Vec::new(),
             uniform_failures: UniformFailures::default(),
+            shared_start: SharedStart::default(),
+            believed: Believed::default(),
         }
+    }
+
+    /// Lets recoveries share their starts.
+    pub fn share_starts(&mut self, shared_start: SharedStart) {
+        self.shared_start = shared_start;
     }
 
     /// Takes over the trials of an earlier, interrupted campaign.
@@ -140,6 +152,7 @@ impl<'a> Campaign<'a> {
             extent: with.strategy.extent(),
             seconds: start.elapsed().as_secs_f64(),
             exploration,
+            shared_starts: self.believed.coverage(self.shared_start.starts()),
         };
         with.journal.ending(&ending)?;
         Ok(ending)
@@ -161,13 +174,14 @@ impl<'a> Campaign<'a> {
                 break;
             }
             let mut wave = with.strategy.propose();
+            wave.extend(self.believed.take_retracted());
             self.progress.points = with.strategy.planned().saturating_sub(self.elsewhere);
             let is_required = |proposal: &ProposedCrash| {
                 proposal.purpose == TrialPurpose::FailurePoint && !proposal.is_comparison
             };
             if !wave.iter().any(is_required) {
                 for postponed in self.postponed.take(with.pool.runners()) {
-                    submit(postponed, false, with);
+                    self.submit(postponed, false, with);
                 }
             }
             if wave.is_empty() {
@@ -314,7 +328,10 @@ impl<'a> Campaign<'a> {
             situation,
         };
         let is_brief = with.strategy.exploration().is_none();
-        submit(input, is_brief, with);
+        if is_brief && !proposal.is_repeated {
+            self.consider_sharing(with)?;
+        }
+        self.submit(input, is_brief, with);
         loop {
             if with.observer.stop() {
                 return Ok(false);
@@ -335,10 +352,20 @@ impl<'a> Campaign<'a> {
         let key = input.key;
         let Some(TrialResults { proposed, others }) = results else {
             if let Some(first) = self.postponed.put_off(input) {
-                submit(first, false, with);
+                self.submit(first, false, with);
             }
             return Ok(());
         };
+        let starts = self.shared_start.starts();
+        if starts.is_some_and(|starts| starts.is_contradicted()) {
+            if !self.believed.is_retracted() {
+                self.retract(with)?;
+            }
+            if proposed.shortcut.is_some() {
+                self.submit(input, true, with);
+                return Ok(());
+            }
+        }
         self.postponed
             .decided(key, proposed.verdict == Verdict::Hung);
         self.progress.recoveries += 1 + others.len() as u64;
@@ -346,6 +373,7 @@ impl<'a> Campaign<'a> {
         if let Some(first) = proposals.next() {
             let trial = new_trial(&first, key, proposed, with.symbols);
             self.note(trial.clone(), first.is_repeated, with)?;
+            self.believed.note(&trial, &first);
             for state in others {
                 self.note_other(&first, key, state, with)?;
             }
@@ -379,6 +407,7 @@ impl<'a> Campaign<'a> {
             failure.updates = updates_of(proposal);
         }
         trial.behaviour = proposal.behaviour.as_ref().map(|tried| tried.number);
+        self.believed.note(&trial, proposal);
         self.note(trial, proposal.is_repeated, with)
     }
 
@@ -418,6 +447,48 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
+    /// Lets a runner try an image. If `is_brief`, recovery gets little more time than those that pass.
+    fn submit(&self, input: TrialInput, is_brief: bool, with: &mut Collaborators<'_>) {
+        let job = with.strategy.job(&input.proposal);
+        let starts = self.shared_start.starts().cloned();
+        let effort = match starts.filter(|_| !input.proposal.is_repeated) {
+            _ if !is_brief => Effort::Full,
+            Some(starts) => Effort::Shared(starts),
+            None => Effort::Brief,
+        };
+        with.pool.submit(move |runner| {
+            let task = input.situation.task();
+            let results = job.run(effort, runner, &input.image, &task)?;
+            Ok(Tried { input, results })
+        });
+    }
+
+    /// Lets recoveries share their starts from now on, if that is expected to save time.
+    fn consider_sharing(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
+        let planned = with.strategy.planned().saturating_sub(self.elsewhere);
+        let left = WorkLeft {
+            images: planned.saturating_sub(self.progress.done),
+            time: with.observer.time_left(),
+            runners: with.pool.runners(),
+            typical: with.pool.typical_duration(),
+        };
+        self.shared_start
+            .consider(left, (self.run, self.files), with.observer)
+    }
+
+    /// Takes back all verdicts that no native recovery has given. Those of this campaign are tried again.
+    fn retract(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
+        let is_believed = |trial: &Trial| trial.shortcut.is_some();
+        self.known.retain(|_, trial| !is_believed(trial));
+        let retracted = self.trials.extract_if(.., |trial| is_believed(trial));
+        let retracted: Vec<Trial> = retracted.collect();
+        for trial in &retracted {
+            self.progress.discount(trial);
+        }
+        self.believed.retract(retracted.len() as u64);
+        Ok(with.journal.retract(retracted.len() as u64)?)
+    }
+
     /// Waits for recoveries that are running, unless they take much longer than those that passed. Someone who
     /// interrupts the test does not wait for slow ones.
     fn finish_running(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
@@ -435,16 +506,6 @@ impl<'a> Campaign<'a> {
         }
         Ok(())
     }
-}
-
-/// Lets a runner try an image. If `is_brief`, recovery gets little more time than those that pass.
-fn submit(input: TrialInput, is_brief: bool, with: &mut Collaborators<'_>) {
-    let job = with.strategy.job(&input.proposal);
-    with.pool.submit(move |runner| {
-        let task = input.situation.task();
-        let results = job.run(is_brief, runner, &input.image, &task)?;
-        Ok(Tried { input, results })
-    });
 }
 
 fn new_trial(
@@ -479,6 +540,7 @@ fn new_trial(
         seconds: attempt.duration.as_secs_f64(),
         observation: attempt.observation,
         behaviour: proposal.behaviour.as_ref().map(|tried| tried.number),
+        shortcut: attempt.shortcut,
     }
 }
 

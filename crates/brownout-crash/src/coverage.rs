@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use brownout_report::ExplorationCoverage;
+use brownout_report::{ExplorationCoverage, SharedStartCoverage};
 use serde::{Deserialize, Serialize};
 
 use crate::failure_point::FailurePoints;
@@ -141,6 +141,23 @@ pub struct CampaignEnding {
     /// Of a strategy that explores all behaviours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exploration: Option<ExplorationCoverage>,
+    /// If recoveries have shared their starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_starts: Option<SharedStartCoverage>,
+}
+
+/// What two campaigns have counted together.
+fn added(
+    one: Option<SharedStartCoverage>,
+    other: Option<SharedStartCoverage>,
+) -> Option<SharedStartCoverage> {
+    match (one, other) {
+        (Some(mut one), Some(other)) => {
+            one.add(other);
+            Some(one)
+        }
+        (one, other) => one.or(other),
+    }
 }
 
 impl CampaignEnding {
@@ -148,6 +165,7 @@ impl CampaignEnding {
     pub fn continued(self, later: Self) -> Self {
         Self {
             seconds: self.seconds + later.seconds,
+            shared_starts: added(self.shared_starts, later.shared_starts.clone()),
             ..later
         }
     }
@@ -170,6 +188,7 @@ impl CampaignEnding {
             seconds: self.seconds + other.seconds,
             // Such a test has no parts.
             exploration: None,
+            shared_starts: added(self.shared_starts, other.shared_starts),
         }
     }
 }

@@ -167,7 +167,7 @@ impl LineChoice {
 
 impl TornStore {
     /// The bytes of all its words that are present.
-    fn bytes(self) -> ByteMask {
+    pub(crate) fn bytes(self) -> ByteMask {
         let words = (0..8).filter(|word| self.words >> word & 1 != 0);
         words.map(ByteMask::word).fold(ByteMask::NONE, ByteMask::or)
     }

@@ -1,15 +1,15 @@
 //! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
 //!
 //! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
-//! unmapping, a write by the kernel or the exit of a process, if something was stored to persistent memory since the last
-//! failure point. The crash is *before* the event. The calling context of an exit is that of the last store before it: what is wrong
+//! unmapping, a write by the kernel or the exit of a process, if something was stored to persistent memory, or a persistent file got
+//! another name, since the last failure point. The crash is *before* the event. The calling context of an exit is that of the last store before it: what is wrong
 //! is what that store leaves.
 //!
 //! Failure points with the same calling context are one leaf of the failure-point tree; only some occurrences of each leaf
 //! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
 //! be tried, because the target is not run again.
 //!
-//! Can miss: bugs that only show at occurrences that were not chosen.
+//! Can miss: bugs that only show at occurrences that were not chosen, and between two renames without any other event.
 
 use brownout_names::FunctionPattern;
 use brownout_trace::selection::Selection;
@@ -175,8 +175,9 @@ pub struct FailurePoints {
     too_early: u64,
     /// Failure points after that, whether wanted or not.
     reached: u64,
-    /// Whether something was stored since the last failure point.
+    /// Whether something was stored since the last failure point, or a persistent file got another name.
     changed: bool,
+    names: NameChanges,
     /// The last event that changed a persistent file: process, instruction and calling context.
     last_change: Option<(ProcessId, AppPc, ContextId)>,
 }
@@ -194,6 +195,7 @@ impl FailurePoints {
             too_early: 0,
             reached: 0,
             changed: false,
+            names: NameChanges::default(),
             last_change: None,
         }
     }
@@ -207,6 +209,7 @@ impl FailurePoints {
         selection: &Selection,
         contexts: &mut (impl CallingContexts + ?Sized),
     ) -> Option<FailurePoint> {
+        self.changed |= self.names.observe(definitions, selection);
         let kind = if self.changed {
             self.kind(event, definitions, selection)
         } else {
@@ -376,6 +379,24 @@ impl FailurePoints {
             }
             _ => {}
         }
+    }
+}
+
+/// Notices that persistent files get other names, which is no event of its own.
+#[derive(Debug, Default)]
+pub(crate) struct NameChanges(usize);
+
+impl NameChanges {
+    /// Whether a persistent file has another name than before the last event.
+    #[inline]
+    pub(crate) fn observe(&mut self, definitions: &Definitions, selection: &Selection) -> bool {
+        let changes = definitions.path_changes();
+        if changes.len() == self.0 {
+            return false;
+        }
+        let mut new = changes[self.0..].iter();
+        self.0 = changes.len();
+        new.any(|&file| selection.is_persistent(file))
     }
 }
 

@@ -223,6 +223,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 

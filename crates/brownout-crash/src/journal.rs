@@ -2,12 +2,12 @@
 //! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], an [`Explanation`], a suspect with its
-//! images, what recovery [reads](ObservedReads), or the [`CampaignEnding`] of a campaign. An incomplete last line is dropped when the journal is read again.
+//! images, what recovery [reads](ObservedReads), the [`CampaignEnding`] of a campaign, or takes trials back. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
 //! much there was to try, and has any number of operations. Version 5 says whether stores can be torn, and has
-//! crashes inside recovery.
+//! crashes inside recovery. Version 6 says which verdicts no native recovery has given, and can take these back.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -28,7 +28,7 @@ use crate::test_configuration::TestConfiguration;
 use crate::trial::Trial;
 
 /// Of the journal's format.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// How old the last line may get before the storage has it, as long as lines are written.
 const SYNC_INTERVAL: Duration = Duration::from_secs(5);
@@ -59,12 +59,20 @@ enum Line {
     Suspect(SuspectImages),
     Ending(CampaignEnding),
     Reads(ReadsLine),
+    Retraction(RetractionLine),
 }
 
 /// What recovery reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct ReadsLine {
     recovery_reads: ObservedReads,
+}
+
+/// Takes back all trials before it whose verdicts no native recovery has given.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct RetractionLine {
+    /// How many these are.
+    retracted: u64,
 }
 
 /// What a journal holds.
@@ -173,6 +181,11 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
                     entries.trials.push(*trial);
                 }
             },
+            Ok(Line::Retraction(_)) => {
+                entries.trials.retain(|trial| trial.shortcut.is_none());
+                let points = entries.trials.iter().map(|trial| trial.point.clone());
+                tried = points.zip(0..).collect();
+            }
             Ok(Line::Cause(cause)) => entries.causes.push(cause),
             Ok(Line::Explanation(explanation)) => entries.explanations.push(explanation),
             Ok(Line::Suspect(suspect)) => entries.suspects.push(suspect),
@@ -247,6 +260,11 @@ impl Journal {
         self.write(trial)
     }
 
+    /// Takes back all trials so far whose verdicts no native recovery has given.
+    pub fn retract(&mut self, retracted: u64) -> Result<(), JournalError> {
+        self.write(&RetractionLine { retracted })
+    }
+
     pub fn cause(&mut self, cause: &Cause) -> Result<(), JournalError> {
         self.write(cause)
     }
@@ -306,7 +324,7 @@ mod tests {
     use crate::strategy::StrategyId;
     use crate::test_configuration::TraceIdentity;
     use brownout_model::Tearing;
-    use brownout_recovery::Recovery;
+    use brownout_recovery::{Recovery, Shortcut};
 
     fn head() -> Head {
         let configuration = TestConfiguration {
@@ -356,6 +374,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 
@@ -393,6 +412,7 @@ mod tests {
             extent: Extent::default(),
             seconds: 0.5,
             exploration: None,
+            shared_starts: None,
         };
         journal.ending(&ending).unwrap();
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
@@ -404,6 +424,26 @@ mod tests {
             (entries.causes, entries.ending),
             (vec![cause], Some(ending))
         );
+    }
+
+    #[test]
+    fn trials_that_are_taken_back_are_gone_unless_they_are_repeated() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let native = |event| trial(CrashPoint::program_order(event));
+        let believed = |event| Trial {
+            shortcut: Some(Shortcut::Known),
+            ..native(event)
+        };
+        let mut journal = Journal::create(&path, &head()).unwrap();
+        for trial in [native(1), believed(2), native(3), believed(4)] {
+            journal.trial(&trial).unwrap();
+        }
+        journal.retract(2).unwrap();
+        journal.trial(&native(4)).unwrap();
+        journal.trial(&native(3)).unwrap();
+        let entries = read(&path).unwrap().unwrap();
+        assert_eq!(entries.trials, [native(1), native(3), native(4)]);
     }
 
     #[test]

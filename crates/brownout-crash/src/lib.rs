@@ -57,9 +57,11 @@ mod recovery_environment;
 mod recovery_loads;
 mod recovery_run;
 mod recovery_start;
+mod retraction;
 pub mod rules;
 mod several_stores;
 mod shard;
+mod shared_start;
 mod store_facts;
 pub mod strategy;
 mod suspect;
@@ -105,6 +107,7 @@ pub use recovery_run::{
     ActionSite, InnerCrash, InnerCrashes, InterruptedImage, RecoveryRun, RecoveryStore,
 };
 pub use shard::Shard;
+pub use shared_start::{SharedStart, Sharing, WorkLeft};
 pub use strategy::{
     ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput, TriedBehaviour,
 };

@@ -60,4 +60,16 @@ impl Progress {
         self.first_tries += u64::from(first);
         self.failed += u64::from(trial.is_failure());
     }
+
+    /// Takes back what was counted for a trial.
+    pub(crate) fn discount(&mut self, trial: &Trial) {
+        let mut counted = Self::default();
+        counted.count(trial);
+        self.done = self.done.saturating_sub(counted.done);
+        self.first_tries = self.first_tries.saturating_sub(counted.first_tries);
+        self.failed = self.failed.saturating_sub(counted.failed);
+        self.recoveries = self
+            .recoveries
+            .saturating_sub(u64::from(trial.same_as.is_none()));
+    }
 }

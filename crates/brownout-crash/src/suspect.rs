@@ -17,6 +17,7 @@ mod live_store;
 mod occurrences;
 mod open_orders;
 mod open_syncs;
+mod wide_stores;
 
 use std::collections::{HashMap, HashSet};
 
@@ -290,6 +291,7 @@ mod tests {
             failure: (!passed).then(Failure::default),
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 

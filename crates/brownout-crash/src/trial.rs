@@ -8,7 +8,7 @@ use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
 use crate::update_behaviour::TriedUpdate;
-use brownout_recovery::{Observation, Verdict};
+use brownout_recovery::{Observation, Shortcut, Verdict};
 
 /// A crash point that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +43,9 @@ pub struct Trial {
     /// The number of the update behaviour that it tries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<u64>,
+    /// How the verdict was reached, if recovery did not run natively.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortcut: Option<Shortcut>,
 }
 
 impl Trial {

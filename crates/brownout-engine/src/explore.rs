@@ -4,7 +4,8 @@
 //! [`ExploredTarget::start`] runs a target up to the first load of bytes that the caller has declared *open*. The process
 //! then waits at a [`Question`]. [`ExploredTarget::answer`] lets it read the bytes of the caller's choice and runs it up to its next
 //! question or its end. If the process is kept, a copy of it goes on instead, and the same question can be answered
-//! again with other bytes: so whatever precedes a choice runs once.
+//! again with other bytes: so whatever precedes a choice runs once. [`ExploredTarget::answer_freely`] also lets the process answer further
+//! questions itself, with what the files hold, which takes no exchange of messages.
 //!
 //! Processes and this controller exchange messages in memory that they share (`brownout-ring`, module `explore`). One
 //! process runs at a time; all others wait at their questions.
@@ -15,6 +16,8 @@
 mod branch;
 mod mailboxes;
 mod open_table;
+
+pub use brownout_ring::explore::ALL_FREE;
 
 pub use branch::{BranchEnd, BranchId, OutputPiece, Question, SharedEffect};
 pub use open_table::OpenFile;
@@ -97,6 +100,8 @@ pub struct ExploredTarget {
     mailboxes: Mailboxes,
     processes: BTreeMap<u32, ExploredProcess>,
     cpu_limit: Duration,
+    /// The questions that the process that runs has answered itself.
+    free_reads: Vec<Question>,
 }
 
 impl ExploredTarget {
@@ -125,6 +130,7 @@ impl ExploredTarget {
             mailboxes,
             processes: BTreeMap::new(),
             cpu_limit: options.cpu_limit,
+            free_reads: Vec::new(),
         };
         target
             .processes
@@ -141,6 +147,22 @@ impl ExploredTarget {
         bytes: &[u8],
         keep: bool,
     ) -> Result<Step, ExploreError> {
+        self.answer_freely(branch, bytes, keep, 0)
+            .map(|(step, _)| step)
+    }
+
+    /// Answers a question as [`answer`](Self::answer) does, and lets the process that goes on answer so many further questions itself,
+    /// with the bytes that the files hold at that time; all if it is [`ALL_FREE`]. Also returns these questions, in order. It may ask
+    /// earlier: it can note only some hundred.
+    ///
+    /// The bytes of the files that are not open must not change as long as there are processes.
+    pub fn answer_freely(
+        &mut self,
+        branch: BranchId,
+        bytes: &[u8],
+        keep: bool,
+        free: u32,
+    ) -> Result<(Step, Vec<Question>), ExploreError> {
         let waiting = self
             .processes
             .get(&branch.0)
@@ -175,9 +197,11 @@ impl ExploredTarget {
             self.processes.remove(&branch.0);
         }
         let running = child.unwrap_or(branch.0);
-        self.mailboxes.answer(branch.0, bytes, child);
+        self.mailboxes.answer(branch.0, bytes, child, free);
         self.processes.insert(running, next);
-        self.run(running)
+        self.free_reads.clear();
+        let step = self.run(running)?;
+        Ok((step, std::mem::take(&mut self.free_reads)))
     }
 
     /// Ends a process that waits at a question.
@@ -234,6 +258,7 @@ impl ExploredTarget {
     fn take_question(&mut self, number: u32) -> Question {
         let output = self.mailboxes.take_output(number);
         let question = self.mailboxes.question(number);
+        self.free_reads.extend(self.mailboxes.take_reads(number));
         if let Some(branch) = self.processes.get_mut(&number) {
             branch.output.extend(output);
             branch.question = Some(question.clone());
@@ -256,6 +281,7 @@ impl ExploredTarget {
             return Ok(None);
         };
         let output = self.mailboxes.take_output(number);
+        self.free_reads.extend(self.mailboxes.take_reads(number));
         let branch = self.processes.remove(&number);
         Ok(branch.map(|branch| branch.ended(ended.end, hung, output)))
     }

@@ -39,20 +39,24 @@ fn distance(a: &str, b: &str) -> Option<usize> {
     (similar || part).then_some(edits)
 }
 
-/// The number of characters to insert, remove or replace to make one text the other.
+/// The number of characters to insert, remove, replace or exchange with the next one to make one text the other.
 fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, ca) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &cb) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(ca != cb);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+    let [a, b] = [a, b].map(|text| text.chars().collect::<Vec<char>>());
+    // For each number of characters of `a`, the edits that make the first characters of `b` of them.
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut fewest = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 2..i] == [b[j - 1], b[j - 2]] {
+                fewest = fewest.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(fewest);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -65,6 +69,7 @@ mod tests {
         assert_eq!(edits("putt", "put"), 1);
         assert_eq!(edits("kitten", "sitting"), 3);
         assert_eq!(edits("", "ab"), 2);
+        assert_eq!(edits("mian", "main"), 1, "exchanged");
     }
 
     #[test]

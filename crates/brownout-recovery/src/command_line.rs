@@ -7,6 +7,8 @@
 //! command around it.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -109,19 +111,38 @@ impl CommandLine {
 }
 
 /// The command line that runs a command under a debugger, whose own command line ends before that of the program. The debugger
-/// gets the program, not a shell, if the command needs none.
-pub fn under_debugger(debugger: &str, command: &str) -> String {
+/// gets the program, not a shell, if the command needs none; a script is no program that it can run. A relative path of the program is
+/// relative to `directory`.
+pub fn under_debugger(debugger: &str, command: &str, directory: &Path) -> String {
     let is_plain = split_placeholders(command, usize::MAX).is_ok_and(|parts| {
         parts.iter().all(|part| match part {
             Part::Text(text) => !text.contains(|c| SHELL_CHARACTERS.contains(c)),
             Part::File(_) => true,
         })
     });
-    if is_plain {
+    if is_plain && !is_script(command, directory) {
         format!("{debugger} {command}")
     } else {
         format!("{debugger} {SHELL} -c {}", shell_words::quote(command))
     }
+}
+
+/// Whether the program of a command is a script, which the kernel hands to its interpreter.
+fn is_script(command: &str, directory: &Path) -> bool {
+    let words = shell_words::split(command).unwrap_or_default();
+    let Some(program) = words.first() else {
+        return false;
+    };
+    let found = if program.contains('/') {
+        Some(directory.join(program))
+    } else {
+        let folders = std::env::var_os("PATH").unwrap_or_default();
+        let mut found = std::env::split_paths(&folders).map(|folder| folder.join(program));
+        found.find(|path| path.is_file())
+    };
+    let mut start = [0; 2];
+    let file = found.and_then(|path| File::open(path).ok());
+    file.is_some_and(|mut file| file.read_exact(&mut start).is_ok() && start == *b"#!")
 }
 
 /// A path as a shell reads it.
@@ -194,9 +215,14 @@ mod tests {
 
     #[test]
     fn a_debugger_gets_the_program_or_a_shell() {
-        let gdb = |command| under_debugger("gdb --args", command);
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("check"), "\x7fELF").unwrap();
+        std::fs::write(directory.path().join("script"), "#!/bin/sh\n").unwrap();
+        let gdb = |command| under_debugger("gdb --args", command, directory.path());
         assert_eq!(gdb("./check {pm}"), "gdb --args ./check {pm}");
         assert_eq!(gdb("a || b"), "gdb --args /bin/sh -c 'a || b'");
+        let by_shell = "gdb --args /bin/sh -c './script {pm}'";
+        assert_eq!(gdb("./script {pm}"), by_shell);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! | `branching` | recoveries that wait where they may read other bytes, and are copied there |
 //! | `reads` | what a recovery opens and reads of the persistent files |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
-//! | `command_check`, `command_line`, `pipeline`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
+//! | `command_check`, `command_line`, `hidden_status`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
 //! When brownout is killed, nothing is left behind: the server sees the socket close and kills the namespace's first
 //! process. The kernel then ends all other processes of the namespace and, with the last of them, every mount.
@@ -34,9 +34,9 @@ mod command_line;
 mod error;
 mod expected;
 mod file_content;
+mod hidden_status;
 mod outcome;
 pub mod path_text;
-mod pipeline;
 mod process_tree;
 mod program_digest;
 mod readiness;
@@ -56,14 +56,14 @@ mod tracer;
 mod verdict;
 mod view;
 
-pub use branching::ReadGuide;
+pub use branching::{ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
+pub use hidden_status::{HiddenStatus, hidden_status};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
-pub use pipeline::is_pipeline;
-pub use program_digest::program_digest;
+pub use program_digest::{may_depend_on_event, program_digest};
 pub use reads::{
     ByteRanges, FileReads, FirstRead, Observation, ReadBytes, RecoveryActions, RecoveryLoad,
     RecoveryReads,
@@ -71,7 +71,7 @@ pub use reads::{
 pub use request::{
     EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };
-pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
+pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError, Shortcut};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;

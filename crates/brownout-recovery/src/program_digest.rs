@@ -16,6 +16,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::Recovery;
+use crate::branching::EVENT;
 use crate::shared_libraries::shared_libraries;
 use crate::shells::is_shell;
 
@@ -56,6 +57,15 @@ pub fn program_digest(recovery: &Recovery) -> String {
         true => String::new(),
         false => format!("{:032x}", hash.digest128()),
     }
+}
+
+/// Whether recovery may use the variable that says when power failed: its command, or a program that the command names, mentions it.
+pub fn may_depend_on_event(recovery: &Recovery) -> bool {
+    let event = EVENT.as_bytes();
+    let mentions = |content: &[u8]| content.windows(event.len()).any(|part| part == event);
+    let programs = programs(&recovery.command, &recovery.directory).into_iter();
+    let mut contents = programs.filter_map(|program| std::fs::read(program).ok());
+    recovery.command.contains(EVENT) || contents.any(|content| mentions(&content))
 }
 
 /// The programs that a command names, in the order of its words.

@@ -18,6 +18,9 @@ pub(crate) struct RunDurations {
     hangs: AtomicU32,
     /// The time of the slowest recovery that has passed, in microseconds.
     slowest_pass: AtomicU64,
+    /// Recoveries that have passed, and the time that they and their images took together, in microseconds.
+    passes: AtomicU64,
+    total: AtomicU64,
 }
 
 impl RunDurations {
@@ -30,6 +33,24 @@ impl RunDurations {
     pub(crate) fn passed(&self, duration: Duration) {
         let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
         self.slowest_pass.fetch_max(micros, Ordering::Relaxed);
+    }
+
+    /// A recovery that has passed took so much time, its image included.
+    pub(crate) fn took(&self, duration: Duration) {
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        self.total.fetch_add(micros, Ordering::Relaxed);
+        self.passes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What a recovery that passes takes on average, its image included.
+    pub(crate) fn typical(&self) -> Duration {
+        let total = self.total.load(Ordering::Relaxed);
+        Duration::from_micros(total / self.known().max(1))
+    }
+
+    /// From how many recoveries that is known.
+    pub(crate) fn known(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
     }
 
     /// Takes over what another runner knows.

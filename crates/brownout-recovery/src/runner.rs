@@ -2,16 +2,19 @@
 
 mod observed;
 mod output_excerpt;
+mod shared;
+
+pub use shared::Shortcut;
 
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_trace::replay::Content;
 
 use self::output_excerpt::shown_lines;
-use crate::branching::Branches;
+use crate::branching::{Branches, BranchingHost};
 use crate::file_content::write_content;
 use crate::run_durations::RunDurations;
 use crate::{
@@ -58,6 +61,8 @@ pub struct Attempt {
     pub second_verdict: Option<Verdict>,
     /// What recovery reads on this image, if that was observed.
     pub observation: Option<Observation>,
+    /// How the verdict was reached, if recovery did not run natively.
+    pub shortcut: Option<Shortcut>,
 }
 
 /// A sandbox and what recovery must do in it to pass.
@@ -67,6 +72,8 @@ pub struct RecoveryRunner {
     recovery: Recovery,
     expected: Expectation,
     branches: Branches,
+    /// For recoveries that share their start with others.
+    shared_host: BranchingHost,
     durations: Arc<RunDurations>,
 }
 
@@ -91,17 +98,19 @@ impl RecoveryRunner {
             recovery,
             expected,
             branches: Branches::default(),
+            shared_host: BranchingHost::default(),
             durations: Arc::default(),
         }
     }
 
     /// Lets runners of the same recovery share what they know about how long it takes.
-    pub(crate) fn share_durations(runners: &mut [Self]) {
+    pub(crate) fn share_durations(runners: &mut [Self]) -> Arc<RunDurations> {
         let shared = Arc::<RunDurations>::default();
         for runner in runners {
             shared.unite(&runner.durations);
             runner.durations = Arc::clone(&shared);
         }
+        shared
     }
 
     /// The isolation of recoveries.
@@ -182,6 +191,7 @@ impl RecoveryRunner {
     ) -> Result<Option<Attempt>, RunnerError> {
         let time_limit = self.durations.until_hung(task.time_limit);
         let brief = self.durations.until_put_off();
+        let started = Instant::now();
         let request = RunRequest {
             time_limit: brief.min(time_limit),
             ..task.request(Execution::Native)
@@ -190,7 +200,12 @@ impl RecoveryRunner {
         if first.end == End::TimedOut && brief < time_limit {
             return Ok(None);
         }
-        self.conclude(image, task, first, time_limit).map(Some)
+        let took = started.elapsed();
+        let attempt = self.conclude(image, task, first, time_limit)?;
+        if attempt.verdict.passed() {
+            self.durations.took(took);
+        }
+        Ok(Some(attempt))
     }
 
     /// Judges the first run on an image, which had `time_limit`. If recovery did not pass, it runs again.
@@ -211,6 +226,7 @@ impl RecoveryRunner {
                 frames: Vec::new(),
                 second_verdict: None,
                 observation: None,
+                shortcut: None,
             });
         }
         let mut second_request = task.request(Execution::Traced);
@@ -238,6 +254,7 @@ impl RecoveryRunner {
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
             observation: None,
+            shortcut: None,
         })
     }
 
@@ -263,6 +280,7 @@ impl RecoveryRunner {
             frames: outcome.frames,
             second_verdict: None,
             observation: None,
+            shortcut: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::run_durations::RunDurations;
 use crate::runner::{RecoveryRunner, RunnerError};
 
 /// How long to wait for a result before the caller can check whether to stop.
@@ -18,13 +19,14 @@ pub struct RunnerPool<R> {
     jobs: Option<Sender<Job<R>>>,
     results: Receiver<Result<R, RunnerError>>,
     threads: Vec<JoinHandle<RecoveryRunner>>,
+    durations: Arc<RunDurations>,
     /// Jobs whose results were not collected yet.
     pending: usize,
 }
 
 impl<R: Send + 'static> RunnerPool<R> {
     pub fn new(mut runners: Vec<RecoveryRunner>) -> Self {
-        RecoveryRunner::share_durations(&mut runners);
+        let durations = RecoveryRunner::share_durations(&mut runners);
         let (jobs, queue) = channel::<Job<R>>();
         let (sender, results) = channel();
         let queue = Arc::new(Mutex::new(queue));
@@ -47,6 +49,7 @@ impl<R: Send + 'static> RunnerPool<R> {
             jobs: Some(jobs),
             results,
             threads: threads.collect(),
+            durations,
             pending: 0,
         }
     }
@@ -71,6 +74,11 @@ impl<R: Send + 'static> RunnerPool<R> {
     /// How many jobs run at the same time.
     pub fn runners(&self) -> usize {
         self.threads.len()
+    }
+
+    /// What a native recovery that passes takes on average, its image included, and from how many that is known.
+    pub fn typical_duration(&self) -> (Duration, u64) {
+        (self.durations.typical(), self.durations.known())
     }
 
     pub fn is_idle(&self) -> bool {

@@ -39,6 +39,9 @@ pub struct CrashCoverage {
     /// Of a test that explores all behaviours of recovery.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exploration: Option<ExplorationCoverage>,
+    /// Of a test whose recoveries have shared their starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_starts: Option<SharedStartCoverage>,
     /// Recoveries on different images.
     pub recoveries: u64,
     pub seconds: f64,
@@ -55,6 +58,41 @@ pub struct CrashCoverage {
 
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+/// How often recoveries on crash images did not have to be run from the beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SharedStartCoverage {
+    /// Copies of a process that had waited, and so shared the start of an earlier recovery.
+    pub copies: u64,
+    /// Recoveries that were not run, because an earlier one had read the same bytes.
+    pub known_paths: u64,
+    /// Those of both that were run natively, too, to check that it makes no difference.
+    pub checked: u64,
+    /// Why recoveries were run from the beginning, though copies were wanted, and how often.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub run_anew: BTreeMap<String, u64>,
+    /// Verdicts that were taken back, because others had turned out to be wrong.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retracted: u64,
+    /// Why all further recoveries were run from the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+}
+
+impl SharedStartCoverage {
+    /// Adds what another part of the test, or a later run of it, has counted.
+    pub fn add(&mut self, other: Self) {
+        self.copies += other.copies;
+        self.known_paths += other.known_paths;
+        self.checked += other.checked;
+        self.retracted += other.retracted;
+        for (reason, count) in other.run_anew {
+            *self.run_anew.entry(reason).or_default() += count;
+        }
+        self.ended = other.ended.or(self.ended.take());
+    }
 }
 
 /// How far all behaviours of recovery were explored.

@@ -40,7 +40,9 @@ mod suppression;
 pub use baseline::{Baseline, BaselineError};
 pub use conclusion::{Conclusion, Problem, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
-pub use crash_coverage::{Covered, CrashCoverage, ExplorationCoverage, ExploredPoint};
+pub use crash_coverage::{
+    Covered, CrashCoverage, ExplorationCoverage, ExploredPoint, SharedStartCoverage,
+};
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
 pub use failure_marks::{distinguish_lost_stores, without_numbers};
 pub use finding::{Finding, FindingId, either_known};

@@ -30,6 +30,10 @@ pub enum ReasonKind {
     UndecidedTrials,
     /// Recovery does not read the persistent files, so its verdicts show nothing.
     NothingRead,
+    /// Recovery passes whatever it finds, so its verdicts show nothing.
+    HiddenStatus,
+    /// A child process ran a program that cannot be recorded.
+    UnrecordedProgram,
     /// A later command failed and left these results as they are.
     LaterCommandFailed,
     #[default]

@@ -5,6 +5,9 @@
 //! controller chooses. Each process of the exploration has a [`Mailbox`]. The first process has mailbox 0; the controller
 //! chooses that of a process that is forked. A process writes a message to its mailbox and sets [`Mailbox::turn`], a futex,
 //! on which both sides wait.
+//!
+//! With an answer, the controller can let the process answer further questions itself, with the bytes that the explored files hold.
+//! The process notes these questions in its mailbox and does not wait.
 
 use crate::coverage;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
@@ -25,8 +28,14 @@ pub const END: usize = MAILBOXES + PROCESSES * MAILBOX_BYTES;
 pub const QUESTION_BYTES: usize = 4096;
 /// The most bytes of output that a process keeps in its mailbox.
 pub const OUTPUT_BYTES: usize = 96 << 10;
+/// The bytes that a process has for the questions which it answers itself.
+pub const READS_BYTES: usize = 16 << 10;
+/// Bytes of such a question before the words with its open bytes: the number of the file, the number of bytes, and the offset.
+pub const READ_HEAD: usize = 16;
 /// Stands in [`Mailbox::copy`] for no mailbox: the process does not fork.
 pub const NO_COPY: u32 = u32::MAX;
+/// Stands in [`Mailbox::free`] for all further questions.
+pub const ALL_FREE: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Mailbox>() <= MAILBOX_BYTES);
 
@@ -48,6 +57,10 @@ pub struct Mailbox {
     pub offset: AtomicU64,
     /// Of an answer: the mailbox of the process that is to be forked, or [`NO_COPY`].
     pub copy: AtomicU32,
+    /// Of an answer: how many further questions the process answers itself, or [`ALL_FREE`].
+    pub free: AtomicU32,
+    /// Bytes in `reads`.
+    pub reads_len: AtomicU32,
     /// Why the branch has to be run anew: one of [`shared_effect`], and the system call if it is one.
     pub effect: AtomicU32,
     pub call: AtomicU32,
@@ -60,6 +73,9 @@ pub struct Mailbox {
     /// What the process has written to its standard streams: pieces, each of which begins with the number of the stream in
     /// one byte and its length in four.
     pub output: [AtomicU8; OUTPUT_BYTES],
+    /// The questions that the process has answered itself: for each a head of [`READ_HEAD`] bytes, then one bit for each byte, in words of
+    /// 64 bits. If there is no room for another one, the process asks.
+    pub reads: [AtomicU8; READS_BYTES],
 }
 
 /// Values of [`Mailbox::turn`].

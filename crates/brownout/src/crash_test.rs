@@ -28,7 +28,7 @@ mod trial_results;
 mod uncrashed;
 
 use brownout_crash::SuspectedStores;
-use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary, Reason};
+use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary, Reason, ReasonKind};
 
 use crate::console::Console;
 use crate::exit_code::ExitCode;
@@ -47,7 +47,7 @@ pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverag
 use explanations::{examine_reads, explain_failures};
 use file_names::unshown_names;
 pub use function_name::program_file;
-use hidden_status::hidden_status;
+use hidden_status::{HiddenStatus, hidden_status};
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::CrashTestMonitor;
@@ -137,8 +137,13 @@ pub fn crash_test(
     let unpersisted = unpersisted.unwrap_or_default();
     let mut gaps: Vec<String> = prepared.symbols.problems().collect();
     gaps.extend(monitor.gaps());
+    let mut hidden = None;
     if results.failed() == 0 {
-        gaps.extend(hidden_status(plan));
+        match hidden_status(plan) {
+            Some(HiddenStatus::Gap(gap)) => gaps.push(gap),
+            Some(HiddenStatus::NothingTested(why)) => hidden = Some(why),
+            None => {}
+        }
         let (run, points) = (&prepared.run, &prepared.survey.points);
         let read = &tested.read_findings;
         gaps.extend(unread_changes(&prepared.reads.observed, read, run, points)?);
@@ -162,6 +167,13 @@ pub fn crash_test(
     let names = unshown_names(trace, &prepared.survey.files, command);
     let others = prepared.left_processes.into_iter().chain(names);
     shortfalls.extend(others.map(Reason::other));
+    // What recovery finds does not matter if it reads nothing.
+    let reads_nothing = |reason: &Reason| reason.kind == ReasonKind::NothingRead;
+    if let Some(why) = hidden
+        && !shortfalls.iter().any(reads_nothing)
+    {
+        shortfalls.push(Reason::new(ReasonKind::HiddenStatus, why));
+    }
     if let Some(memory) = &plan.memory {
         let decided = std::mem::take(&mut tested.decided);
         let configuration = &tested.results.configuration;

@@ -43,6 +43,24 @@ pub fn next_step(
             crash_command()
         ));
     }
+    let has_bugs = report
+        .causes()
+        .any(|finding| finding.severity == Severity::Bug);
+    if let Some(step) = untested(report).filter(|_| !has_bugs) {
+        return Some(match step {
+            Untested::NothingRead => format!(
+                "test crashes with a recovery that reads the persistent files: brownout crash {results} --recover CMD"
+            ),
+            Untested::HiddenStatus => format!(
+                "test crashes with a recovery that fails if it finds damage: brownout crash {results} --recover CMD"
+            ),
+            Untested::UnrecordedProgram => {
+                "check again with a build of that program that can be recorded, or without it"
+                    .to_owned()
+            }
+            Untested::Rest(command) => format!("test what is left: {command}"),
+        });
+    }
     if let Some(first) = report.causes().next() {
         let mut lesser = report.lesser();
         let is_tried = |finding: &Finding| suspects::is_tried(&finding.rule);
@@ -78,4 +96,28 @@ pub fn next_step(
     let more = more.map(|command| format!("test more crashes: {command}"));
     let other_model = || format!("test crashes as on other storage: {}", crash_command());
     more.or_else(|| better_profile.map(|_| other_model()))
+}
+
+/// What the user can do about a run that did not show enough.
+enum Untested<'a> {
+    NothingRead,
+    HiddenStatus,
+    UnrecordedProgram,
+    /// Crashes that this command tests.
+    Rest(&'a str),
+}
+
+fn untested(report: &Report) -> Option<Untested<'_>> {
+    let conclusion = &report.conclusion;
+    let mut reasons = conclusion.reasons.0.iter();
+    reasons.find_map(|reason| match reason.kind {
+        ReasonKind::NothingRead => Some(Untested::NothingRead),
+        ReasonKind::HiddenStatus => Some(Untested::HiddenStatus),
+        ReasonKind::UnrecordedProgram => Some(Untested::UnrecordedProgram),
+        ReasonKind::CoverageGap => {
+            let command = conclusion.crash.as_ref()?.continue_with.as_deref();
+            command.map(Untested::Rest)
+        }
+        _ => None,
+    })
 }

@@ -111,9 +111,14 @@ impl Results {
     ) {
         match tested {
             Ok(mut test) => {
-                // Recoveries that do not read the files show nothing about them.
-                let is_unread = |reason: &Reason| reason.kind == ReasonKind::NothingRead;
-                if !test.shortfalls.iter().any(is_unread) {
+                // Recoveries that do not read the files, or that always pass, show nothing about them.
+                let shows_nothing = |reason: &Reason| {
+                    matches!(
+                        reason.kind,
+                        ReasonKind::NothingRead | ReasonKind::HiddenStatus
+                    )
+                };
+                if !test.shortfalls.iter().any(shows_nothing) {
                     console.remark(&test.summary);
                     self.tested.push(test.summary);
                 }
@@ -149,7 +154,8 @@ impl Results {
     /// Takes over what the notes of the trace say about the recording.
     pub fn note(&mut self, notes: &TraceNotes) {
         for why in &notes.unrecorded {
-            self.fall_short(ExitCode::NothingTested, Reason::other(why));
+            let reason = Reason::new(ReasonKind::UnrecordedProgram, why);
+            self.fall_short(ExitCode::NothingTested, reason);
         }
         for gap in &notes.gaps {
             if !self.subject.gaps.contains(gap) {

@@ -31,18 +31,22 @@ pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
         .collect()
 }
 
-/// The rule whose name is most similar to the given one.
+/// The rule of brownout whose name is most similar to the given one.
 pub fn nearest(given: &str) -> &'static str {
+    nearest_of(given, &all())
+}
+
+/// The one of these rules whose name is most similar to the given one.
+pub fn nearest_of(given: &str, rules: &[RuleInfo]) -> &'static str {
     let likeness = |rule: &RuleInfo| {
         let words = given.split(['-', '_', ' ']);
         let shared = words.filter(|word| rule.id.contains(word)).count();
         let start = rule.id.bytes().zip(given.bytes());
         (shared, start.take_while(|(a, b)| a == b).count())
     };
-    all()
-        .into_iter()
-        .rev()
-        .max_by_key(likeness)
+    let rules = rules.iter().rev();
+    rules
+        .max_by_key(|rule| likeness(rule))
         .map_or("", |rule| rule.id)
 }
 

@@ -1,15 +1,15 @@
 //! `cargo xtask bench crash`: how fast recoveries are tried.
 //!
 //! The lower bound is the same recovery started by fork and exec alone, on a file that exists already, as many at a time.
-//! `brownout crash` must also make each image and isolate the recoveries. Rounds are interleaved and the best of each
-//! counts. Then follows a whole check of twenty thousand transactions and as many removals, compared with the cost of
+//! `brownout crash` must also make each image and isolate the recoveries: see [`recoveries`]. Then follows a whole check of twenty thousand transactions and as many removals, compared with the cost of
 //! running the program again for each failure point, as tools without a trace do.
+
+mod recoveries;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,6 @@ use crate::shell::memory_dir;
 use crate::wrapper::Wrapper;
 
 const ROUNDS: usize = 3;
-/// Recoveries of one round.
-const RECOVERIES: usize = 600;
-/// The least share of the bound.
-const WANTED: f64 = 0.8;
 
 pub fn run(mut args: Args) -> Result<()> {
     let rounds = args.number("--runs")?.unwrap_or(ROUNDS);
@@ -36,14 +32,14 @@ pub fn run(mut args: Args) -> Result<()> {
     let brownout = brownout.context("recoveries are tried by brownout alone")?;
     let programs = programs::discover(|group| group == "bench")?;
     let built = programs::build(&programs)?;
-    let share = recoveries(brownout, &program(&built, "crash_log")?, rounds, jobs)?;
+    let mut misses = Vec::new();
+    for case in recoveries::CASES {
+        misses.extend(case.run(brownout, &built, rounds, jobs)?);
+        println!();
+    }
     whole_check(brownout, &program(&built, "obj_transactions")?, jobs)?;
-    if share < WANTED {
-        bail!(
-            "{:.0} % of the bound, less than {:.0} %",
-            share * 100.0,
-            WANTED * 100.0
-        );
+    if !misses.is_empty() {
+        bail!("{}", misses.join("; "));
     }
     Ok(())
 }
@@ -55,109 +51,6 @@ pub(super) fn program(built: &[Built], name: &str) -> Result<PathBuf> {
     found
         .map(|built| built.path.clone())
         .with_context(|| format!("{name} is not among the programs"))
-}
-
-/// Recoveries a second, bare and under `brownout crash`; the latter's share.
-fn recoveries(brownout: &Path, program: &Path, rounds: usize, jobs: usize) -> Result<f64> {
-    let place = own_directory("recoveries")?;
-    let trace = place.join("trace");
-    let pool = place.join("pm");
-    fs::create_dir(&pool)?;
-    run_quietly(
-        Command::new(brownout)
-            .args(["record", "-q", "-o"])
-            .arg(&trace)
-            .arg("--")
-            .arg(program)
-            .arg(&pool),
-    )?;
-    let (mut bare, mut tried): (f64, f64) = (0.0, 0.0);
-    for _ in 0..rounds {
-        bare = bare.max(bare_rate(program, &place, jobs)?);
-        tried = tried.max(tried_rate(brownout, program, &trace, &pool, &place, jobs)?);
-    }
-    let share = tried / bare;
-    println!("recoveries of about 10 ms on a pool of 64 MiB, {jobs} at a time");
-    println!("{:<44} {bare:>10.1} /s", "fork and exec on a prepared file");
-    println!(
-        "{:<44} {tried:>10.1} /s",
-        "brownout crash, from start to report"
-    );
-    println!("{:<44} {:>10.0} %", "share", share * 100.0);
-    fs::remove_dir_all(&place)?;
-    Ok(share)
-}
-
-/// Fork and exec alone. Each job has a file of its own.
-fn bare_rate(program: &Path, place: &Path, jobs: usize) -> Result<f64> {
-    let source = place.join("pm/log");
-    let mut places = Vec::new();
-    for job in 0..jobs {
-        let own = place.join(format!("bare{job}"));
-        fs::create_dir_all(&own)?;
-        fs::copy(&source, own.join("log"))?;
-        places.push(own);
-    }
-    let left = &AtomicUsize::new(RECOVERIES);
-    let started = Instant::now();
-    let done = thread::scope(|scope| {
-        let threads: Vec<_> = places
-            .iter()
-            .map(|own| {
-                scope.spawn(move || -> Result<()> {
-                    let take = || {
-                        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                            left.checked_sub(1)
-                        })
-                    };
-                    while take().is_ok() {
-                        run_quietly(Command::new(program).arg("check").arg(own))?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("no thread panics"))
-            .collect::<Result<Vec<()>>>()
-    });
-    done?;
-    Ok(RECOVERIES as f64 / started.elapsed().as_secs_f64())
-}
-
-fn tried_rate(
-    brownout: &Path,
-    program: &Path,
-    trace: &Path,
-    pool: &Path,
-    place: &Path,
-    jobs: usize,
-) -> Result<f64> {
-    let recover = format!("{} check {}", program.display(), pool.display());
-    let out = place.join("out");
-    // The program reaches two failure points again and again.
-    let occurrences = (RECOVERIES / 2).to_string();
-    let started = Instant::now();
-    let mut command = Command::new(brownout);
-    command
-        .args([
-            "crash",
-            "--strategy",
-            "prefix",
-            "--occurrences",
-            &occurrences,
-            "--jobs",
-            &jobs.to_string(),
-        ])
-        .args(["--recover", &recover, "--out"])
-        .args([&out, trace]);
-    let output = remarks_of(&mut command)?;
-    let elapsed = started.elapsed();
-    let recoveries = count_before(&output, " recoveries on different images")
-        .context("brownout crash does not say how many recoveries it has run")?;
-    fs::remove_dir_all(&out)?;
-    Ok(recoveries as f64 / elapsed.as_secs_f64())
 }
 
 /// A check of a libpmemobj program, and what running it again for each failure point would take.
@@ -206,7 +99,6 @@ fn whole_check(brownout: &Path, program: &Path, jobs: usize) -> Result<()> {
     let recovery = started.elapsed();
     // On average a crash comes half way through the run.
     let again = (native / 2 + recovery) * u32::try_from(points)? / u32::try_from(jobs)?;
-    println!();
     println!("40,000 libpmemobj transactions, {jobs} recoveries at a time");
     row("the program natively", native);
     row("one recovery", recovery);

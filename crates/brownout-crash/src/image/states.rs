@@ -140,6 +140,35 @@ impl ImageBuilder<'_> {
         (!choice.lines.is_empty()).then_some(choice)
     }
 
+    /// The state that has only some words of a store in one unit, and all other stores; `None` if no crash now leaves that state.
+    pub(crate) fn choice_tearing(
+        &self,
+        store: EventIndex,
+        words: u8,
+        (file, unit): (FileId, u64),
+        definitions: &Definitions,
+    ) -> Option<Choice> {
+        let persistency = self.persistency.as_ref()?;
+        let states = persistency.crash_states_in(file, unit..unit + 1, Tearing::Words);
+        let torn = TornStore { store: 0, words }.bytes();
+        let state: Option<Vec<UnitState>> = states
+            .units()
+            .iter()
+            .map(|unit| {
+                unit.state_of(|part| {
+                    let part = &unit.parts()[part];
+                    match persistency.part(part.tag).event == store {
+                        true => part.bytes.and(torn),
+                        false => part.bytes,
+                    }
+                })
+            })
+            .collect();
+        let holders = self.holders(definitions);
+        let choice = name(persistency, Tearing::Words, &holders, &states, &state?);
+        choice.has_torn_stores().then_some(choice)
+    }
+
     /// The state that has what is guaranteed and the stores that `keeps` accepts, of the given units or of all; other units have all their
     /// stores. `keeps` is asked with the unit, the event of the store, and whether a crash keeps it independently of other
     /// stores. `None` if no crash now leaves that state.

@@ -37,7 +37,7 @@ use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
     name: "auto",
-    version: 4,
+    version: 5,
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
     tries_suspects: true,

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use brownout_model::{Profile, Tearing};
-use brownout_recovery::{Attempt, ByteRanges, RecoveryRunner, RecoveryTask, RunnerError};
+use brownout_recovery::{
+    Attempt, ByteRanges, RecoveryRunner, RecoveryTask, RunnerError, SharedStarts,
+};
 use brownout_report::ExplorationCoverage;
 use serde::{Deserialize, Serialize};
 
@@ -271,7 +273,8 @@ pub trait Strategy {
 
 /// How a crash point is tried, in the thread of a runner.
 pub enum TrialJob {
-    /// Recovery runs natively on the image. If it takes much longer than usual, the campaign may put it off.
+    /// Recovery runs natively on the image, or what it does natively is known from others. If it takes much longer than usual, the
+    /// campaign may put it off.
     Native,
     /// What the strategy does with the image.
     Other(OtherJob),
@@ -284,24 +287,38 @@ pub type OtherJob = Box<
 >;
 
 impl TrialJob {
-    /// Tries an image. Returns `None` if `is_brief` and recovery takes much longer than usual.
+    /// Tries an image. Returns `None` if recovery takes much longer than usual, unless it is given all the time.
     pub(crate) fn run(
         self,
-        is_brief: bool,
+        effort: Effort,
         runner: &mut RecoveryRunner,
         image: &CrashImage,
         task: &RecoveryTask,
     ) -> Result<Option<TrialResults>, RunnerError> {
-        let proposed = match self {
-            Self::Other(job) => return job(runner, image, task).map(Some),
-            Self::Native if is_brief => runner.attempt_briefly(&image.files, task)?,
-            Self::Native => Some(runner.attempt(&image.files, task)?),
+        let files = &image.files;
+        let proposed = match (self, effort) {
+            (Self::Other(job), _) => return job(runner, image, task).map(Some),
+            (Self::Native, Effort::Full) => Some(runner.attempt(files, task)?),
+            (Self::Native, Effort::Brief) => runner.attempt_briefly(files, task)?,
+            (Self::Native, Effort::Shared(starts)) => {
+                runner.attempt_shared(files, task, &starts)?
+            }
         };
         Ok(proposed.map(|proposed| TrialResults {
             proposed,
             others: Vec::new(),
         }))
     }
+}
+
+/// How much a native recovery may take.
+pub(crate) enum Effort {
+    /// The time limit.
+    Full,
+    /// Little more time than those that pass.
+    Brief,
+    /// As little, and nothing that earlier recoveries have done.
+    Shared(Arc<SharedStarts>),
 }
 
 /// The results of trying a crash point.

@@ -128,6 +128,7 @@ impl Followed {
             let losses = victims.map(|((file, start), store)| Loss {
                 point: fence.point,
                 store: Some(store),
+                present_words: 0,
                 units: (file, start..start + unit),
                 stack: None,
             });

@@ -13,7 +13,7 @@ use super::{NoImage, Suspect, SuspectImages};
 use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, Leaf, Occurrence, PointKind};
+use crate::failure_point::{FailurePoint, FailurePoints, Leaf, NameChanges, Occurrence, PointKind};
 use crate::image::ImageBuilder;
 use crate::recorded_run::{RecordedRun, Survey};
 use crate::strategy::{ProposedCrash, in_turns, own_code_first, points_at_stores};
@@ -208,8 +208,12 @@ fn find(
         only_writes_back(survey.points.leaves()),
     );
     let (mut cut, mut end) = (false, None);
+    let mut names = NameChanges::default();
     run.walk(|event, definitions| {
         symbols.observe(event, definitions);
+        if names.observe(definitions, &run.selection) {
+            occurrences.rename(event.index);
+        }
         if let Some(point) = points.observe(event, definitions, &run.selection, &mut *symbols) {
             occurrences.reach(point);
         }
@@ -295,11 +299,20 @@ fn build(
                 crash
             };
             let units = || loss.units.clone();
-            let Some(losing) = builder.choice_losing(loss.store, units(), definitions) else {
+            let torn = loss.store.filter(|_| loss.present_words != 0);
+            let losing = match torn {
+                Some(store) => {
+                    let unit = (loss.units.0, loss.units.1.start);
+                    builder.choice_tearing(store, loss.present_words, unit, definitions)
+                }
+                None => builder.choice_losing(loss.store, units(), definitions),
+            };
+            let Some(losing) = losing else {
                 continue;
             };
             let keeping = loss
                 .store
+                .filter(|_| torn.is_none())
                 .and_then(|store| builder.choice_keeping(store, units(), definitions));
             let image = Image {
                 losing: crash(losing),

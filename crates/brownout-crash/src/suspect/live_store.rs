@@ -21,6 +21,8 @@ pub(super) struct Loss {
     /// `None` if everything in these units is lost that can be.
     pub(super) store: Option<EventIndex>,
     pub(super) units: (FileId, Range<u64>),
+    /// The words of the store that are there nevertheless, if it is torn in one unit; 0 if it is lost as a whole.
+    pub(super) present_words: u8,
     /// The calling context of the last store in these units; `None` if a suspect or a write-back says what is lost.
     pub(super) stack: Option<StackId>,
 }
@@ -97,6 +99,7 @@ impl LiveStore {
             parts.iter().map(move |part| Loss {
                 point,
                 store,
+                present_words: 0,
                 units: (file, part.clone()),
                 stack: None,
             })

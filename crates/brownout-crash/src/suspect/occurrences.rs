@@ -92,10 +92,11 @@ impl<'a> SuspectOccurrences<'a> {
             guaranteed: Newest::default(),
             last: None,
             syncs: OpenSyncs::default(),
-            orders: OpenOrders::new(match only_pages {
-                true => profile.unit.max(PAGE),
-                false => profile.unit,
-            }),
+            orders: match only_pages {
+                true => OpenOrders::new(profile.unit.max(PAGE), false),
+                // What is written back in larger units is not torn inside a line.
+                false => OpenOrders::new(profile.unit, profile.lines_of_unit() == 1),
+            },
         }
     }
 
@@ -148,7 +149,20 @@ impl<'a> SuspectOccurrences<'a> {
                 self.open_fence(&numbers.clone(), guaranteed);
             }
         }
-        let EventKind::Store { addr, bytes, .. } = event.kind else {
+        let written = match event.kind {
+            EventKind::FileWrite { file, .. } | EventKind::FileResize { file, .. } => Some(file),
+            _ => None,
+        };
+        if written.is_some_and(|file| self.selection.is_persistent(file)) {
+            self.orders.overtake(event.index);
+        }
+        let EventKind::Store {
+            addr,
+            bytes,
+            locked,
+            ..
+        } = event.kind
+        else {
             return;
         };
         let Some(process) = definitions.process(event.process) else {
@@ -164,8 +178,13 @@ impl<'a> SuspectOccurrences<'a> {
             }
             addr = Address(addr.0.wrapping_add(range.len));
             left -= range.len;
-            self.store(event, stack, range, completed);
+            self.store(event, stack, range, completed, locked);
         }
+    }
+
+    /// A persistent file has another name since before this event.
+    pub(super) fn rename(&mut self, before: EventIndex) {
+        self.orders.overtake(before);
     }
 
     /// A store to one range of a file.
@@ -175,6 +194,7 @@ impl<'a> SuspectOccurrences<'a> {
         stack: Option<StackId>,
         range: FileRange,
         completed: u64,
+        is_locked: bool,
     ) {
         let unit = |offset: u64| offset - offset % self.unit;
         let first = (range.file, unit(range.offset));
@@ -183,7 +203,9 @@ impl<'a> SuspectOccurrences<'a> {
         let site = SuspectSite::of(event);
         let last = range.offset + range.len - 1;
         let start = (range.file, range.offset);
-        self.orders.store(start, last, event.index, (site, stack));
+        let source = (site, stack);
+        self.orders
+            .store(start, last, event.index, source, is_locked);
         let Some(numbers) = self.stores.get(&site) else {
             return;
         };

@@ -2,9 +2,10 @@
 //!
 //! At a failure point, the units that were stored to last and are not guaranteed are lost, one at a time, while all others are
 //! present: what the processor leaves if it writes back the others first. A unit that is stored to last of all is left out; to lose it
-//! is much like program order a little earlier. The same is done at states between stores: a wrong order inside an update
-//! can be right again at the next failure point, as when the flag of an undo log is not durable while the first of several
-//! stores in place is.
+//! is much like program order a little earlier, unless a file has got another name or was written by a system call since. The same is
+//! done at states between stores: a wrong order inside an update can be right again at the next failure point, as when the flag of an
+//! undo log is not durable while the first of several stores in place is. The words of a [wide store](super::wide_stores) have no order
+//! either: it is torn at the first instant after it.
 //!
 //! Whether an instant and the last store to the unit were combined before decides what is tried first: the first occurrence of each
 //! combination, then the second, the fourth and so on, then all others.
@@ -22,6 +23,7 @@ use rustc_hash::FxHashMap;
 
 use super::SuspectSite;
 use super::live_store::{Loss, UnitKey};
+use super::wide_stores::WideStores;
 use crate::even_sample::EvenSample;
 use crate::failure_point::{FailurePoint, PointKind, StackId};
 use crate::persistency::GuaranteedPart;
@@ -42,15 +44,25 @@ struct OpenUnit {
     stack: Option<StackId>,
 }
 
-/// An instant, and the last store to the unit that is lost.
-type Combination = (PointKind, Option<StackId>, SuspectSite);
+/// What is lost of a unit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LostPart {
+    pub(super) unit: UnitKey,
+    /// If a store is torn, its words that are there.
+    pub(super) torn: Option<(EventIndex, u8)>,
+    /// The last store to the unit.
+    pub(super) site: SuspectSite,
+    pub(super) stack: Option<StackId>,
+}
+
+/// An instant, the last store to the unit that is lost, and the words of it that are there.
+type Combination = (PointKind, Option<StackId>, SuspectSite, u8);
 
 /// A unit that is lost at an instant.
 #[derive(Clone, Copy, Debug)]
 struct OpenOrder {
     point: FailurePoint,
-    unit: UnitKey,
-    stack: Option<StackId>,
+    lost: LostPart,
     /// How often the combination was reached before, as a power of two.
     doublings: u32,
 }
@@ -62,6 +74,10 @@ pub(super) struct OpenOrders {
     size: u64,
     /// The newest last.
     recent: VecDeque<OpenUnit>,
+    /// Stores before this event may be lost though nothing was stored since.
+    overtaken: EventIndex,
+    /// Since the last instant; `None` if no crash tears a store.
+    wide: Option<WideStores>,
     at_points: OrderSample,
     between_stores: OrderSample,
     states: Thinning,
@@ -79,24 +95,30 @@ pub(super) struct OrderLosses {
 }
 
 impl OpenOrders {
-    pub(super) fn new(size: u64) -> Self {
+    pub(super) fn new(size: u64, can_tear: bool) -> Self {
         Self {
             size,
             recent: VecDeque::new(),
+            overtaken: EventIndex(0),
+            wide: can_tear.then(WideStores::default),
             at_points: OrderSample::default(),
             between_stores: OrderSample::default(),
             states: Thinning::default(),
         }
     }
 
-    /// Bytes up to `last` were stored to.
+    /// Bytes up to `last` were stored to, by a locked instruction or another.
     pub(super) fn store(
         &mut self,
         (file, first): UnitKey,
         last: u64,
         newest: EventIndex,
         (site, stack): (SuspectSite, Option<StackId>),
+        is_locked: bool,
     ) {
+        if let Some(wide) = self.wide.as_mut().filter(|_| !is_locked) {
+            wide.store((file, first), last, newest, (site, stack));
+        }
         for offset in [first, last] {
             let unit = (file, offset - offset % self.size);
             let known = self.recent.iter().position(|open| open.unit == unit);
@@ -123,19 +145,25 @@ impl OpenOrders {
         }
     }
 
+    /// Before this event, or by it, the files were changed by other means than a store: one of them has another name, or a system
+    /// call has written to it. A crash keeps that, whatever it loses.
+    pub(super) fn overtake(&mut self, event: EventIndex) {
+        self.overtaken = event;
+    }
+
     /// A failure point is reached, before the event that it precedes takes effect.
     pub(super) fn reach(&mut self, point: FailurePoint) {
-        for open in older(&self.recent) {
-            self.at_points.add(point, open);
+        for lost in losable(&self.recent, self.overtaken, &mut self.wide) {
+            self.at_points.add(point, lost);
         }
     }
 
     /// A state between stores is reached, before the next store takes effect.
     pub(super) fn reach_between(&mut self, state: FailurePoint) {
         let is_considered = self.states.considers(state.stack);
-        for open in older(&self.recent) {
+        for lost in losable(&self.recent, self.overtaken, &mut self.wide) {
             if is_considered {
-                self.between_stores.add(state, open);
+                self.between_stores.add(state, lost);
             } else {
                 self.between_stores.count += 1;
             }
@@ -156,9 +184,22 @@ impl OpenOrders {
     }
 }
 
-/// All units but the one that was stored to last.
-fn older(recent: &VecDeque<OpenUnit>) -> impl Iterator<Item = &OpenUnit> {
-    recent.iter().take(recent.len().saturating_sub(1))
+/// All units but the one that was stored to last, which is among them if it was overtaken; and wide stores in part.
+fn losable(
+    recent: &VecDeque<OpenUnit>,
+    overtaken: EventIndex,
+    wide: &mut Option<WideStores>,
+) -> impl Iterator<Item = LostPart> {
+    let last = recent.len().saturating_sub(1);
+    let units = recent.iter().enumerate();
+    let units = units.filter(move |(number, open)| *number < last || open.newest < overtaken);
+    let units = units.map(|(_, open)| LostPart {
+        unit: open.unit,
+        torn: None,
+        site: open.site,
+        stack: open.stack,
+    });
+    units.chain(wide.iter_mut().flat_map(WideStores::take))
 }
 
 /// The open orders of one kind of instant that are tried.
@@ -182,9 +223,10 @@ impl Default for OrderSample {
 }
 
 impl OrderSample {
-    fn add(&mut self, point: FailurePoint, open: &OpenUnit) {
+    fn add(&mut self, point: FailurePoint, lost: LostPart) {
         self.count += 1;
-        let combination = (point.kind, point.stack, open.site);
+        let words = lost.torn.map_or(0, |(_, words)| words);
+        let combination = (point.kind, point.stack, lost.site, words);
         let reached = self.reached.entry(combination).or_default();
         *reached += 1;
         let level = match *reached {
@@ -194,8 +236,7 @@ impl OrderSample {
         };
         self.levels[level].offer(OpenOrder {
             point,
-            unit: open.unit,
-            stack: open.stack,
+            lost,
             doublings: reached.ilog2(),
         });
     }
@@ -205,12 +246,14 @@ impl OrderSample {
         let [firsts, mut doubled, rest] = self.levels.each_ref().map(EvenSample::chosen);
         doubled.sort_by_key(|order| order.doublings);
         let loss = |order: OpenOrder| {
-            let (file, start) = order.unit;
+            let (file, start) = order.lost.unit;
+            let torn = order.lost.torn;
             Loss {
                 point: order.point,
-                store: None,
+                store: torn.map(|(store, _)| store),
+                present_words: torn.map_or(0, |(_, words)| words),
                 units: (file, start..start + size),
-                stack: order.stack,
+                stack: order.lost.stack,
             }
         };
         let others = doubled.into_iter().chain(rest);
@@ -254,7 +297,7 @@ mod tests {
         let offset = 64 * line;
         let last = offset + 7;
         let site = (site(line), None);
-        orders.store((FILE, offset), last, EventIndex(event), site);
+        orders.store((FILE, offset), last, EventIndex(event), site, false);
     }
 
     fn part(line: u64, store: u64) -> GuaranteedPart {
@@ -273,7 +316,7 @@ mod tests {
 
     #[test]
     fn each_open_unit_but_the_newest_is_lost_and_first_combinations_come_first() {
-        let mut orders = OpenOrders::new(64);
+        let mut orders = OpenOrders::new(64, true);
         for round in 0..5 {
             let at = 10 * round;
             store(&mut orders, 0, at);
@@ -293,7 +336,7 @@ mod tests {
 
     #[test]
     fn orders_between_stores_are_kept_apart_from_those_at_failure_points() {
-        let mut orders = OpenOrders::new(64);
+        let mut orders = OpenOrders::new(64, true);
         store(&mut orders, 0, 1);
         orders.reach_between(point(PointKind::Store, 2));
         store(&mut orders, 1, 2);
@@ -307,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_is_guaranteed_is_not_lost() {
-        let mut orders = OpenOrders::new(64);
+        let mut orders = OpenOrders::new(64, true);
         store(&mut orders, 0, 1);
         store(&mut orders, 1, 2);
         orders.guaranteed(&[part(0, 1)]);
@@ -316,8 +359,46 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_unit_is_lost_if_a_file_was_renamed_since() {
+        let mut orders = OpenOrders::new(64, true);
+        store(&mut orders, 0, 1);
+        orders.overtake(EventIndex(2));
+        orders.reach(point(PointKind::Flush, 3));
+        store(&mut orders, 1, 4);
+        orders.reach(point(PointKind::Flush, 5));
+        let [first, others] = lost(orders.losses().at_points);
+        assert_eq!(first, [(3, 0)]);
+        assert_eq!(others, [(5, 0)]);
+    }
+
+    #[test]
+    fn a_wide_store_is_torn_at_the_next_instant_alone() {
+        let mut orders = OpenOrders::new(64, true);
+        for is_locked in [false, true] {
+            let source = (site(0), None);
+            orders.store((FILE, 16), 31, EventIndex(1), source, is_locked);
+            orders.reach(point(PointKind::Flush, 2));
+            orders.reach(point(PointKind::Fence, 3));
+        }
+        let [torn, others] = orders.losses().at_points;
+        let torn: Vec<_> = torn
+            .iter()
+            .map(|loss| {
+                (
+                    loss.point.occurrence.event.0,
+                    loss.store,
+                    loss.present_words,
+                )
+            })
+            .collect();
+        let store = Some(EventIndex(1));
+        assert_eq!(torn, [(2, store, 0b0100), (2, store, 0b1000)]);
+        assert_eq!(others, [], "the locked instruction is not torn");
+    }
+
+    #[test]
     fn what_is_left_out_is_counted() {
-        let mut orders = OpenOrders::new(64);
+        let mut orders = OpenOrders::new(64, true);
         store(&mut orders, 0, 0);
         store(&mut orders, 1, 1);
         let rounds = 20_000;

@@ -87,6 +87,7 @@ impl OpenSyncs {
                 pages.map(move |(file, start)| Loss {
                     point: sync.point,
                     store: None,
+                    present_words: 0,
                     units: (file, start..start + PAGE),
                     stack: None,
                 })

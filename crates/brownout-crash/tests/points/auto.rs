@@ -400,6 +400,7 @@ proptest! {
                     failure: None,
                     observation: None,
                     behaviour: None,
+                    shortcut: None,
                 });
                 proposed.push(proposal);
             }

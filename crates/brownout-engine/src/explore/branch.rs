@@ -41,7 +41,7 @@ pub struct BranchEnd {
     pub hung: bool,
     /// In the order in which it was written.
     pub output: Vec<OutputPiece>,
-    /// The questions and answers, in order.
+    /// The questions and answers, in order, without the questions that the process has answered itself.
     pub reads: Vec<(Question, Vec<u8>)>,
 }
 

@@ -3,7 +3,9 @@
 use super::branch::{BranchId, OutputPiece, Question, SharedEffect};
 use crate::sys::memory::{self, MailboxMap};
 use crate::sys::process::Pid;
-use brownout_ring::explore::{Mailbox, NO_COPY, OUTPUT_BYTES, QUESTION_BYTES, turn};
+use brownout_ring::explore::{
+    Mailbox, NO_COPY, OUTPUT_BYTES, QUESTION_BYTES, READ_HEAD, READS_BYTES, turn,
+};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::AtomicU8;
@@ -29,6 +31,7 @@ impl Mailboxes {
         let mailbox = self.get(number);
         mailbox.pid.store(0, Relaxed);
         mailbox.output_len.store(0, Relaxed);
+        mailbox.reads_len.store(0, Relaxed);
         mailbox.turn.store(turn::RUNNING, Release);
     }
 
@@ -63,13 +66,15 @@ impl Mailboxes {
         }
     }
 
-    /// Answers the question of a process. If `child` is given, the process forks, and that is the mailbox of the copy.
-    pub(super) fn answer(&self, number: u32, bytes: &[u8], child: Option<u32>) {
+    /// Answers the question of a process. If `child` is given, the process forks, and that is the mailbox of the copy. The process that
+    /// goes on answers `free` further questions itself.
+    pub(super) fn answer(&self, number: u32, bytes: &[u8], child: Option<u32>, free: u32) {
         let mailbox = self.get(number);
         for (to, from) in mailbox.bytes.iter().zip(bytes) {
             to.store(*from, Relaxed);
         }
         mailbox.copy.store(child.unwrap_or(NO_COPY), Relaxed);
+        mailbox.free.store(free, Relaxed);
         mailbox.turn.store(turn::ANSWER, Release);
         memory::futex_wake(&mailbox.turn);
     }
@@ -85,6 +90,40 @@ impl Mailboxes {
         let len = (mailbox.output_len.swap(0, Acquire) as usize).min(OUTPUT_BYTES);
         pieces(&mailbox.output[..len])
     }
+}
+
+impl Mailboxes {
+    /// The questions that a process has answered itself since this was last called. The process waits or has ended.
+    pub(super) fn take_reads(&self, number: u32) -> Vec<Question> {
+        let mailbox = self.get(number);
+        let len = (mailbox.reads_len.swap(0, Acquire) as usize).min(READS_BYTES);
+        let reads = mailbox.reads[..len].iter();
+        let reads: Vec<u8> = reads.map(|byte| byte.load(Relaxed)).collect();
+        free_questions(BranchId(number), &reads)
+    }
+}
+
+/// The questions in what a process has noted.
+fn free_questions(branch: BranchId, mut rest: &[u8]) -> Vec<Question> {
+    let mut questions = Vec::new();
+    while let Some((head, after)) = rest.split_first_chunk::<READ_HEAD>() {
+        let word = |from: usize| u32::from_le_bytes([0, 1, 2, 3].map(|at| head[from + at]));
+        let len = (word(4) as usize).min(QUESTION_BYTES);
+        let Some((open, next)) = after.split_at_checked(len.div_ceil(64) * 8) else {
+            break;
+        };
+        questions.push(Question {
+            branch,
+            file: word(0) as usize,
+            offset: u64::from(word(8)) | u64::from(word(12)) << 32,
+            len,
+            open: (0..len)
+                .map(|index| open[index / 8] >> (index % 8) & 1 != 0)
+                .collect(),
+        });
+        rest = next;
+    }
+    questions
 }
 
 fn pieces(mut rest: &[AtomicU8]) -> Vec<OutputPiece> {

@@ -6,6 +6,7 @@ use brownout_engine::explore::{
 };
 use brownout_trace::ProcessEnd;
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -54,6 +55,14 @@ impl Recovery {
         assert!(compiler.status().unwrap().success(), "{statements}");
         fs::write(directory.path().join("pool"), vec![0; POOL_BYTES]).unwrap();
         Self { directory }
+    }
+
+    /// Puts words into the pool, from the word with this number on.
+    pub fn write_words(&self, first: u64, words: impl IntoIterator<Item = u64>) {
+        let pool = self.directory.path().join("pool");
+        let pool = fs::File::options().write(true).open(pool);
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+        pool.unwrap().write_all_at(&bytes, 8 * first).unwrap();
     }
 
     fn options(&self, cpu_limit: Duration, open: &[OpenRange]) -> ExploreOptions {

@@ -1,6 +1,7 @@
 //! Small recoveries in C, explored to the end: every branch with its output and its status.
 
 mod fixture;
+mod free_answers;
 mod other_reads;
 mod repetition;
 

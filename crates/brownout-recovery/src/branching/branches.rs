@@ -1,27 +1,22 @@
-//! The branching recovery of a runner: started when it is first wanted, started again for images with another start, and given
-//! up if recovery cannot be run in this way.
+//! The branching recovery of a runner that explores: given up if recovery cannot be run in this way.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use brownout_trace::replay::Content;
 
-use super::{BranchRun, BranchingError, BranchingRecovery, CommonStart, ReadGuide};
+use super::host::{BranchingHost, CPU_LIMIT, StartInput, common_start};
+use super::question_tree::QuestionTree;
+use super::{BranchRun, BranchingError, ReadGuide};
 use crate::{ByteRanges, RecoveryTask, Sandbox};
 
-/// Says when power failed, which is another time for each image: recovery must not depend on it.
-const EVENT: &str = "BROWNOUT_EVENT";
 /// A recovery that has to be run anew so often, and more often than not, is always run anew.
-const MOST_FAILURES: u32 = 4;
-
-/// The processor time of a branch after which it seems to hang, until one has needed more.
-const CPU_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const MOST_FAILURES: u32 = 4;
 
 /// A branching recovery, if there can be one.
 #[derive(Debug)]
 pub(crate) struct Branches {
-    recovery: Option<BranchingRecovery>,
-    /// For the next branching recovery.
-    sandbox: Option<Sandbox>,
+    host: BranchingHost,
     runs: u32,
     successes: u32,
     failures: u32,
@@ -33,8 +28,7 @@ pub(crate) struct Branches {
 impl Default for Branches {
     fn default() -> Self {
         Self {
-            recovery: None,
-            sandbox: None,
+            host: BranchingHost::default(),
             runs: 0,
             successes: 0,
             failures: 0,
@@ -60,15 +54,13 @@ impl Branches {
             return Err(None);
         }
         if self.failures >= MOST_FAILURES.max(self.successes) {
-            self.recovery = None;
-            self.sandbox = None;
+            self.host.close();
             return Err(Some(self.reason.clone()));
         }
         let run = self.try_run(like, image, task, wanted, guide);
         if let Err(error) = &run {
-            // Whatever else has happened to the host, recovery can be run without it.
-            if !matches!(error, BranchingError::RunAnew(_)) {
-                self.recovery = None;
+            if !error.leaves_processes() {
+                self.host.end_processes();
             }
             self.failures += 1;
             self.reason = error.to_string();
@@ -80,7 +72,7 @@ impl Branches {
     /// From now on branches may use so much processor time: one that seemed to hang does not.
     pub(crate) fn allow_time(&mut self, cpu_limit: Duration) {
         self.cpu_limit = cpu_limit;
-        self.recovery = None;
+        self.host.end_processes();
     }
 
     fn try_run(
@@ -91,34 +83,21 @@ impl Branches {
         wanted: &[ByteRanges],
         guide: &mut dyn ReadGuide,
     ) -> Result<BranchRun, BranchingError> {
-        let environment = task.environment.iter();
-        let start = CommonStart {
-            lengths: image
-                .iter()
-                .map(|content| content.as_ref().map(Content::len))
-                .collect(),
-            environment: environment
-                .filter(|(name, _)| name != EVENT)
-                .cloned()
-                .collect(),
+        let input = StartInput {
+            like,
+            start: common_start(image, task),
+            image,
+            differing: wanted,
+            cpu_limit: self.cpu_limit,
         };
-        if let Some(other) = self
-            .recovery
-            .take_if(|recovery| *recovery.common_start() != start)
-        {
-            self.sandbox = Some(other.into_sandbox()?);
-        }
-        let recovery = match &mut self.recovery {
-            Some(recovery) => recovery,
-            none => {
-                let sandbox = match self.sandbox.take() {
-                    Some(sandbox) => sandbox,
-                    None => like.another()?,
-                };
-                let new = BranchingRecovery::start(sandbox, start, image, wanted, self.cpu_limit)?;
-                none.insert(new)
+        let new_tree = || Arc::new(Mutex::new(QuestionTree::with_room_for(usize::MAX)));
+        match self.host.recovery(input, new_tree)? {
+            Ok(recovery) => recovery.run(image, guide),
+            // It is observed in another way.
+            Err(_) => {
+                let reason = "it reads nothing that differs".to_owned();
+                Err(BranchingError::RunAnew(reason))
             }
-        };
-        recovery.run(image, guide)
+        }
     }
 }

@@ -18,6 +18,14 @@ pub(crate) enum BranchCommand {
         bytes: Vec<u8>,
         keep: bool,
     },
+    /// Let a waiting process, or a copy of it if it is to be kept, read these bytes, and let it answer so many further questions
+    /// itself, with the bytes of the persistent files.
+    AnswerFreely {
+        branch: u32,
+        bytes: Vec<u8>,
+        keep: bool,
+        free: u32,
+    },
     /// End a waiting process.
     Release { branch: u32 },
 }
@@ -29,6 +37,14 @@ pub(crate) struct OpenBytes {
     pub files: Vec<ByteRanges>,
     /// The processor time after which a process counts as hung.
     pub cpu_limit: Duration,
+}
+
+/// The answer of the host to [`BranchCommand::AnswerFreely`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FreeStep {
+    /// The questions that the process has answered itself, in order.
+    pub free: Vec<Question>,
+    pub step: BranchStep,
 }
 
 /// The answer of the host to [`BranchCommand::Start`] and [`BranchCommand::Answer`].
@@ -55,7 +71,7 @@ pub(crate) struct Question {
 }
 
 /// How a process has ended, with what it and those that it is a copy of have printed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct BranchOutcome {
     pub end: End,
     pub stdout: Vec<u8>,

@@ -4,26 +4,40 @@
 //! other images have other bytes, the process is kept and a copy of it goes on (Jaaru, ASPLOS'21, §4). So a run on another
 //! image starts from the last process that has read only what this image shows, too: at the latest, from the first read of such a byte.
 //!
+//! What runs have read, and how they ended, is kept in a [tree](question_tree). An image whose bytes lead to a known end needs no run.
+//! A strategy that explores says at which reads processes are to be kept ([`ReadGuide`]); for images that come one by one, [`free_run`] decides. The
+//! latter can share what they learn ([`SharedStarts`]).
+//!
 //! Recoveries that change what copies of a process share (files, other processes, threads) cannot run in this way;
 //! [`BranchingError::RunAnew`] has the reason.
 
 mod branches;
+mod free_run;
+mod host;
 pub(crate) mod messages;
-mod waiting_tree;
+mod question_tree;
+mod shared_starts;
+mod waiting_processes;
 
 pub(crate) use branches::Branches;
+pub(crate) use host::{BranchingHost, CPU_LIMIT, EVENT, StartInput, common_start};
+pub(crate) use messages::BranchOutcome;
+pub use shared_starts::{SharedStartCounts, SharedStarts};
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
+use serde::de::DeserializeOwned;
 
-use self::messages::{BranchCommand, BranchOutcome, BranchStep, OpenBytes, Question};
-use self::waiting_tree::{NodeNumber, WaitingTree};
+use self::messages::{BranchCommand, BranchStep, OpenBytes, Question};
+use self::question_tree::{Contradiction, NodeNumber, QuestionTree, ROOT};
+use self::waiting_processes::WaitingProcesses;
 use crate::channel::{Channel, ChannelError};
 use crate::file_content::write_content;
 use crate::{ByteRanges, FirstRead, Sandbox, SandboxError};
@@ -35,7 +49,7 @@ pub trait ReadGuide {
 }
 
 /// What all images of a branching recovery have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CommonStart {
     /// The length of each persistent file that exists.
     pub lengths: Vec<Option<u64>>,
@@ -48,10 +62,20 @@ pub(crate) enum BranchingError {
     /// Copies of it would disturb each other.
     #[error("{0}")]
     RunAnew(String),
+    /// It depends on something else than what it reads.
+    #[error("it does not always read the same bytes next")]
+    Contradiction,
     #[error("{0}")]
     Sandbox(#[from] SandboxError),
     #[error("its image cannot be written: {0}")]
     Prepare(#[from] io::Error),
+}
+
+impl BranchingError {
+    /// Whether the processes that wait can be used further. Whatever else has happened to their host, recovery can be run without it.
+    pub(crate) fn leaves_processes(&self) -> bool {
+        matches!(self, Self::RunAnew(_) | Self::Contradiction)
+    }
 }
 
 /// A run of a branching recovery.
@@ -64,13 +88,49 @@ pub(crate) struct BranchRun {
     pub is_copy: bool,
 }
 
+/// What recovery does as far as its runs have shown it. Several branching recoveries can share it.
+pub(crate) type SharedTree = Arc<Mutex<QuestionTree>>;
+
+/// How recovery ends on an image, if its bytes lead only through known answers.
+pub(crate) fn known_end(
+    tree: &SharedTree,
+    image: &[Option<Content>],
+) -> Option<Arc<BranchOutcome>> {
+    let (_, end) = lock(tree).follow(|question| image_bytes(question, image));
+    end
+}
+
+/// Notes how a recovery ends that reads nothing that differs.
+pub(crate) fn learn_end(
+    tree: &SharedTree,
+    outcome: BranchOutcome,
+) -> Result<Arc<BranchOutcome>, BranchingError> {
+    let mut tree = lock(tree);
+    if outcome.end != crate::End::TimedOut {
+        tree.begin_with_end(outcome.clone())?;
+    }
+    Ok(Arc::new(outcome))
+}
+
 /// A recovery whose processes wait where other bytes can be read. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct BranchingRecovery {
     sandbox: Sandbox,
     channel: Channel,
     start: CommonStart,
-    tree: WaitingTree,
+    /// What the persistent files hold.
+    written: Vec<Option<Content>>,
+    tree: SharedTree,
+    waiting: WaitingProcesses,
+    /// Whether a run has answered the first question.
+    was_used: bool,
+}
+
+/// How a branching recovery begins.
+pub(crate) enum Started {
+    Waits(Box<BranchingRecovery>),
+    /// It reads nothing that differs, and so has only one behaviour.
+    Ended(BranchOutcome),
 }
 
 /// A process that has come to a question.
@@ -95,7 +155,8 @@ impl BranchingRecovery {
         image: &[Option<Content>],
         differing: &[ByteRanges],
         cpu_limit: Duration,
-    ) -> Result<Self, BranchingError> {
+        tree: SharedTree,
+    ) -> Result<Started, BranchingError> {
         for (content, file) in image.iter().zip(sandbox.files()?) {
             if let Some(content) = content {
                 write_content(content, file)?;
@@ -117,21 +178,23 @@ impl BranchingRecovery {
             sandbox,
             channel,
             start,
-            tree: WaitingTree::default(),
+            written: image.to_vec(),
+            tree,
+            waiting: WaitingProcesses::default(),
+            was_used: false,
         };
         let sent = recovery
             .channel
             .send(&BranchCommand::Start, &[file.as_fd()]);
         recovery.connected(sent)?;
-        match recovery.next_step()? {
-            Step::Waits(waiting) => recovery.tree.add_root(waiting.question, waiting.branch),
-            // A recovery that reads nothing that differs has only one behaviour: it is observed in another way.
-            Step::Ended(_) => {
-                let reason = "it reads nothing that differs".to_owned();
-                return Err(BranchingError::RunAnew(reason));
-            }
-        }
-        Ok(recovery)
+        let step = recovery.received()?;
+        let waiting = match taken(step)? {
+            Step::Waits(waiting) => waiting,
+            Step::Ended(outcome) => return Ok(Started::Ended(outcome)),
+        };
+        recovery.tree().begin(waiting.question)?;
+        recovery.waiting.keep(ROOT, waiting.branch);
+        Ok(Started::Waits(Box::new(recovery)))
     }
 
     pub(crate) fn common_start(&self) -> &CommonStart {
@@ -150,6 +213,10 @@ impl BranchingRecovery {
         Ok(sandbox)
     }
 
+    fn tree(&self) -> MutexGuard<'_, QuestionTree> {
+        lock(&self.tree)
+    }
+
     /// Runs recovery on an image that has the common start.
     pub(crate) fn run(
         &mut self,
@@ -158,22 +225,21 @@ impl BranchingRecovery {
     ) -> Result<BranchRun, BranchingError> {
         let mut answered = self.known_answers(image, guide);
         let nodes = answered.iter().map(|answer| answer.node);
-        let Some((mut at, mut branch)) = self.tree.last_waiting(nodes) else {
+        let Some((mut at, mut branch)) = self.waiting.last(nodes) else {
             // The first process waits as long as the recovery lives.
             return Err(ChannelError::Closed.into());
         };
-        let is_copy = self.tree.was_used;
-        self.tree.was_used = true;
+        let is_copy = std::mem::replace(&mut self.was_used, true);
         let outcome = loop {
             let Answered {
                 node,
                 ref bytes,
                 is_choice,
             } = answered[at];
-            let keep = is_choice || self.tree.is_root(node);
+            let keep = is_choice || node == ROOT;
             match keep {
-                true => self.tree.keep(node, branch),
-                false => self.tree.forget(node),
+                true => self.waiting.keep(node, branch),
+                false => self.waiting.forget(node),
             }
             self.make_room()?;
             let bytes = bytes.clone();
@@ -183,32 +249,37 @@ impl BranchingRecovery {
             };
             branch = waiting.branch;
             at += 1;
-            if let Some(known) = answered.get(at) {
-                if *self.tree.question(known.node) != waiting.question {
+            let previous = &answered[at - 1];
+            let asked = self
+                .tree()
+                .ask(previous.node, &previous.bytes, waiting.question);
+            let node = match asked {
+                Ok(Some(node)) => node,
+                Ok(None) | Err(Contradiction) => {
                     self.release(branch)?;
-                    let reason = "it does not always read the same bytes next".to_owned();
-                    return Err(BranchingError::RunAnew(reason));
+                    return Err(Contradiction.into());
                 }
+            };
+            if at < answered.len() {
                 continue;
             }
-            let previous = &answered[at - 1];
-            let node = self
-                .tree
-                .add(previous.node, previous.bytes.clone(), waiting.question);
-            let (bytes, is_choice) = answer_to(self.tree.question(node), image, guide);
+            let (bytes, is_choice) = answer_to(self.tree().question(node), image, guide);
             answered.push(Answered {
                 node,
                 bytes,
                 is_choice,
             });
         };
+        let tree = self.tree();
         let reads = answered.iter().flat_map(|answer| {
-            let question = self.tree.question(answer.node);
+            let question = tree.question(answer.node);
             first_reads(question, &answer.bytes).map(|(read, bytes)| (read, bytes.to_vec()))
         });
+        let reads = reads.collect();
+        drop(tree);
         Ok(BranchRun {
             outcome,
-            reads: reads.collect(),
+            reads,
             is_copy,
         })
     }
@@ -219,23 +290,24 @@ impl BranchingRecovery {
         image: &[Option<Content>],
         guide: &mut dyn ReadGuide,
     ) -> Vec<Answered> {
-        let mut answered = Vec::new();
-        let mut next = self.tree.root();
-        while let Some(node) = next {
-            let (bytes, is_choice) = answer_to(self.tree.question(node), image, guide);
-            next = self.tree.after(node, &bytes);
-            answered.push(Answered {
-                node,
-                bytes,
-                is_choice,
-            });
-        }
-        answered
+        let mut choices = Vec::new();
+        let (path, _) = self.tree().follow(|question| {
+            let (bytes, is_choice) = answer_to(question, image, guide);
+            choices.push(is_choice);
+            bytes
+        });
+        let path = path.into_iter().zip(choices);
+        path.map(|((node, bytes), is_choice)| Answered {
+            node,
+            bytes,
+            is_choice,
+        })
+        .collect()
     }
 
     /// Ends a waiting process if there are too many: the one that was not used for the longest time.
     fn make_room(&mut self) -> Result<(), BranchingError> {
-        match self.tree.take_surplus() {
+        match self.waiting.take_surplus() {
             Some(branch) => self.release(branch),
             None => Ok(()),
         }
@@ -254,16 +326,12 @@ impl BranchingRecovery {
         };
         let sent = self.channel.send(&answer, &[]);
         self.connected(sent)?;
-        self.next_step()
+        taken(self.received()?)
     }
 
-    fn next_step(&mut self) -> Result<Step, BranchingError> {
+    fn received<T: DeserializeOwned>(&mut self) -> Result<T, BranchingError> {
         let received = self.channel.receive();
-        match self.connected(received)?.0 {
-            BranchStep::Waits { branch, question } => Ok(Step::Waits(Waiting { branch, question })),
-            BranchStep::Ended(outcome) => Ok(Step::Ended(outcome)),
-            BranchStep::RunAnew(reason) => Err(BranchingError::RunAnew(reason)),
-        }
+        Ok(self.connected(received)?.0)
     }
 
     /// If the host has ended, the sandbox knows why.
@@ -283,10 +351,40 @@ enum Step {
     Ended(BranchOutcome),
 }
 
+fn taken(step: BranchStep) -> Result<Step, BranchingError> {
+    match step {
+        BranchStep::Waits { branch, question } => Ok(Step::Waits(Waiting { branch, question })),
+        BranchStep::Ended(outcome) => Ok(Step::Ended(outcome)),
+        BranchStep::RunAnew(reason) => Err(BranchingError::RunAnew(reason)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl From<Contradiction> for BranchingError {
+    fn from(_: Contradiction) -> Self {
+        Self::Contradiction
+    }
+}
+
 impl From<ChannelError> for BranchingError {
     fn from(error: ChannelError) -> Self {
         Self::Sandbox(error.into())
     }
+}
+
+/// What an image answers. Bytes that are not open are zero: recovery has stored them itself, or they are the same in all images.
+fn image_bytes(question: &Question, image: &[Option<Content>]) -> Vec<u8> {
+    let mut bytes = vec![0; question.len];
+    if let Some(Some(content)) = image.get(question.file) {
+        for part in &question.open {
+            let at = question.offset + part.start as u64;
+            content.read(at, &mut bytes[part.clone()]);
+        }
+    }
+    bytes
 }
 
 /// What an image answers, and whether other images will answer otherwise.
@@ -295,10 +393,7 @@ fn answer_to(
     image: &[Option<Content>],
     guide: &mut dyn ReadGuide,
 ) -> (Vec<u8>, bool) {
-    let mut bytes = vec![0; question.len];
-    if let Some(Some(content)) = image.get(question.file) {
-        content.read(question.offset, &mut bytes);
-    }
+    let bytes = image_bytes(question, image);
     let mut is_choice = false;
     for (read, bytes) in first_reads(question, &bytes) {
         is_choice |= guide.read(read, bytes);

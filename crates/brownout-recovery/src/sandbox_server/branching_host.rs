@@ -15,7 +15,9 @@ use brownout_trace::ProcessEnd;
 
 use super::engine_host::{HostError, first_program};
 use crate::End;
-use crate::branching::messages::{self, BranchCommand, BranchOutcome, BranchStep, OpenBytes};
+use crate::branching::messages::{
+    self, BranchCommand, BranchOutcome, BranchStep, FreeStep, OpenBytes,
+};
 use crate::channel::{Channel, ChannelError};
 
 /// More output than this does not fit into a message.
@@ -64,7 +66,8 @@ pub fn serve(
         target,
         numbers,
     };
-    host.send(step)?;
+    let first = host.sent_step(step);
+    host.channel.send(&first, &[])?;
     match host.serve() {
         Err(HostedError::Channel(ChannelError::Closed)) => Ok(()),
         Err(HostedError::Channel(error)) => Err(error.into()),
@@ -103,22 +106,37 @@ impl BranchingHost {
                     keep,
                 } => {
                     let answered = self.target.answer(BranchId(branch), &bytes, keep);
-                    self.send(answered.map_err(HostedError::Explore)?)?;
+                    let step = self.sent_step(answered.map_err(HostedError::Explore)?);
+                    self.channel.send(&step, &[])?;
+                }
+                BranchCommand::AnswerFreely {
+                    branch,
+                    bytes,
+                    keep,
+                    free,
+                } => {
+                    let branch = BranchId(branch);
+                    let answered = self.target.answer_freely(branch, &bytes, keep, free);
+                    let (step, free) = answered.map_err(HostedError::Explore)?;
+                    let step = FreeStep {
+                        free: free.iter().map(|question| self.sent(question)).collect(),
+                        step: self.sent_step(step),
+                    };
+                    self.channel.send(&step, &[])?;
                 }
             }
         }
     }
 
-    fn send(&self, step: Step) -> Result<(), ChannelError> {
-        let step = match step {
+    fn sent_step(&self, step: Step) -> BranchStep {
+        match step {
             Step::Question(question) => BranchStep::Waits {
                 branch: question.branch.0,
                 question: self.sent(&question),
             },
             Step::End(end) => ended(end, &self.target.other_inputs()),
             Step::RunAnew(effect) => BranchStep::RunAnew(effect.to_string()),
-        };
-        self.channel.send(&step, &[])
+        }
     }
 
     fn sent(&self, question: &Question) -> messages::Question {

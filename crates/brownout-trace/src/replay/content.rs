@@ -129,6 +129,32 @@ impl Content {
         group.pages[(number % GROUP) as usize].as_deref()
     }
 
+    /// The numbers of the pages that may not be equal. Pages that a copy still shares are known to be.
+    pub fn pages_unlike(&self, other: &Self) -> Vec<u64> {
+        let empty = Group::default();
+        let mut unlike = Vec::new();
+        let others = other.groups.keys();
+        let others = others.filter(|group| !self.groups.contains_key(group));
+        for &group in self.groups.keys().chain(others) {
+            let [one, other] = [self, other].map(|content| {
+                let group = content.groups.get(&group);
+                group.map_or(&empty, |group| &**group)
+            });
+            if std::ptr::eq(one, other) {
+                continue;
+            }
+            let pages = one.pages.iter().zip(&other.pages);
+            for (number, pages) in (group * GROUP..).zip(pages) {
+                match pages {
+                    (None, None) => {}
+                    (Some(one), Some(other)) if Arc::ptr_eq(one, other) => {}
+                    _ => unlike.push(number),
+                }
+            }
+        }
+        unlike
+    }
+
     /// Bytes held in memory for this file.
     pub fn resident(&self) -> u64 {
         let pages: u64 = self
@@ -231,4 +257,29 @@ pub(super) fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usiz
         done += count;
         Some(piece)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_copies_share_are_known_to_be_equal() {
+        let at = |page: u64| page * PAGE as u64;
+        let mut one = Content::default();
+        one.resize(at(1000));
+        one.write(at(3), &[1]);
+        one.write(at(4), &[1]);
+        one.write(at(500), &[1]);
+        let mut other = one.clone();
+        assert_eq!(one.pages_unlike(&other), [0; 0]);
+        other.write(at(4), &[2]);
+        other.write(at(900), &[2]);
+        one.write(at(700), &[3]);
+        for (one, other) in [(&one, &other), (&other, &one)] {
+            let mut unlike = one.pages_unlike(other);
+            unlike.sort_unstable();
+            assert_eq!(unlike, [4, 700, 900]);
+        }
+    }
 }

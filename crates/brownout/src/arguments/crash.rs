@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brownout_crash::{STRATEGIES, Shard, StrategyInfo};
+use brownout_crash::{STRATEGIES, Shard, Sharing, StrategyInfo};
 use brownout_model::Tearing;
 use brownout_recovery::Readiness;
 use brownout_trace::ProcessEnd;
@@ -23,7 +23,7 @@ use super::{FailurePointArgs, FindingArgs, SelectionArgs};
 /// with 0 in time. The program itself is not run again.
 ///
 /// Exits with 1 if a finding reaches --fail-on (by default: recovery fails after a crash). Exits with 3 if no crash was
-/// tested, if a failure point was not tested, or if recovery opens no persistent file. Exits with 4, regardless of findings, if
+/// tested, if a failure point was not tested, or if recovery reads no persistent file. Exits with 4, regardless of findings, if
 /// recovery fails on the files that the program left without a crash, or if the recorded program failed on its own.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -77,7 +77,7 @@ pub struct CrashTestArgs {
     /// CMD finds each crash image at the original path of the file; `{pm}` in CMD stands for that path,
     /// `{pm:2}` for that of the second file. Text that resembles one of these, such as `{PM}`, is an error; other text in
     /// braces is left unchanged. To pass the text {pm} itself, write {''pm}. CMD runs in the current directory, through a shell
-    /// only if it needs one. If CMD opens none of the persistent files, nothing is tested.
+    /// only if it needs one. If CMD reads none of the persistent files, nothing is tested.
     #[arg(long, value_name = "CMD")]
     pub recover: Option<String>,
 
@@ -151,7 +151,8 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
-    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]
+    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]; auto tears stores of more than 8 bytes in two
+    /// halves
     #[arg(long, value_name = "HOW", value_enum)]
     pub tearing: Option<TearingArg>,
 
@@ -189,6 +190,12 @@ pub struct CrashTestArgs {
     /// failed is always tested again. The results say how many were left out.
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
+
+    /// When recoveries share their starts [default: auto]
+    ///
+    /// For measurements, and to compare results: they do not depend on it.
+    #[arg(long, value_name = "WHEN", value_enum, hide = true)]
+    pub shared_starts: Option<SharedStartsArg>,
 }
 
 impl CrashTestArgs {
@@ -217,6 +224,7 @@ impl CrashTestArgs {
             time_limit,
             no_narrowing,
             memory,
+            shared_starts,
         } = self;
         let options = [
             ("--recover-success", !recover_success.is_empty()),
@@ -238,6 +246,7 @@ impl CrashTestArgs {
             ("--time-limit", time_limit.is_some()),
             ("--no-narrowing", *no_narrowing),
             ("--memory", memory.is_some()),
+            ("--shared-starts", shared_starts.is_some()),
         ];
         let own = options.into_iter().filter(|(_, given)| *given);
         let own = own.map(|(option, _)| option);
@@ -260,6 +269,25 @@ impl From<TearingArg> for Tearing {
         match tearing {
             TearingArg::Whole => Self::Whole,
             TearingArg::Words => Self::Words,
+        }
+    }
+}
+
+/// When recoveries share their starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SharedStartsArg {
+    /// If that is expected to save time
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<SharedStartsArg> for Sharing {
+    fn from(when: SharedStartsArg) -> Self {
+        match when {
+            SharedStartsArg::Auto => Self::Auto,
+            SharedStartsArg::Always => Self::Always,
+            SharedStartsArg::Never => Self::Never,
         }
     }
 }

@@ -31,7 +31,7 @@ pub struct StatArgs {
     #[arg(long)]
     pub failure_points: bool,
 
-    /// Show the types and fields of persistent objects that the stores change
+    /// Show the types and fields of persistent objects that the stores change, the updates of them, and which updates represent others
     #[arg(long, conflicts_with = "failure_points")]
     pub behaviours: bool,
 

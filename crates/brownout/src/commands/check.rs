@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use brownout_crash::SuspectedStores;
-use brownout_engine::{Recording, StopReason};
+use brownout_engine::{Recording, StopReason, is_unrecorded_program};
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
 use brownout_trace::{EarlyStop, ProcessEnd};
@@ -145,6 +145,11 @@ fn record_target(
     };
     match record::record(&arguments, plan.map(|plan| &plan.scope), console) {
         Ok(recording) => {
+            // Programs that were not recorded are a reason why the run does not pass, which is printed with the others.
+            let notes = recording.notes.iter();
+            notes
+                .filter(|note| !is_unrecorded_program(note))
+                .for_each(|note| console.warn(note));
             directory.keep_trace()?;
             Ok((RecordedEnd::of(recording), directory))
         }

@@ -26,7 +26,7 @@ pub fn run(arguments: &ExplainArgs) -> Result<ExitCode, Failure> {
             None => {
                 return Err(Failure::NoSuchRule {
                     rule: id.clone(),
-                    near: rules::nearest(id),
+                    near: rules::nearest_of(id, &rules),
                 });
             }
         },

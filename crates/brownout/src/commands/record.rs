@@ -38,6 +38,9 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
         ));
     }
     let recording = record(arguments, None, console)?;
+    for note in &recording.notes {
+        console.warn(note);
+    }
     sync_file(&arguments.output)?;
     warn_if_nothing_persistent(&recording, &arguments.output, console);
     console.remark(format_args!(
@@ -64,7 +67,7 @@ fn check_output(path: &Path) -> Result<bool, Failure> {
     Ok(is_file)
 }
 
-/// Records, and prints a warning for everything that went wrong. `scope` is that of a crash test of the trace, if it is
+/// Records, and prints a warning if not everything could be. What else went wrong is in the notes, for the caller to print. `scope` is that of a crash test of the trace, if it is
 /// already known.
 pub fn record(
     arguments: &RecordArgs,
@@ -116,9 +119,6 @@ pub fn record(
         ));
     }
     recording.notes.extend(unknown_functions(arguments));
-    for note in &recording.notes {
-        console.warn(note);
-    }
     if let (Some(file), Some(coverage)) = (&arguments.recording.coverage, &recording.coverage) {
         coverage_output::write(coverage, file, arguments.recording.coverage_format, console)?;
     }

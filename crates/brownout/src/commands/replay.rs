@@ -275,7 +275,7 @@ fn debug(
     server: &SandboxServerCommand,
 ) -> Result<ExitCode, Failure> {
     let mut recovery = token.recovery.clone();
-    recovery.command = under_debugger(GDB, &recovery.command);
+    recovery.command = under_debugger(GDB, &recovery.command, &recovery.directory);
     recovery.client = None;
     recovery.ready = None;
     let mut runner = runner(&recovery, Expectation::Anything, files, server)?;

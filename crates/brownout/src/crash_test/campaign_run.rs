@@ -3,9 +3,9 @@
 use brownout_crash::journal::Head;
 use brownout_crash::{
     Campaign, CampaignEnding, Collaborators, CrashError, Journal, PossibleReads, Progress,
-    StrategyInput, Suspect, TraceIdentity, stored_bytes_uses,
+    SharedStart, Sharing, StrategyInput, Suspect, TraceIdentity, stored_bytes_uses,
 };
-use brownout_recovery::{RecoveryRunner, RunnerPool};
+use brownout_recovery::{RecoveryRunner, RunnerPool, may_depend_on_event};
 
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
@@ -104,6 +104,7 @@ pub fn run_campaign(
         prepared.time_limit,
     );
     campaign.resume(earlier.trials);
+    campaign.share_starts(SharedStart::new(sharing(plan), &prepared.survey));
     let mut pool = RunnerPool::new(std::mem::take(&mut prepared.runners));
     monitor.begin_trials()?;
     let ending = campaign.run(&mut Collaborators {
@@ -147,4 +148,12 @@ pub fn run_campaign(
         },
         read_findings,
     })
+}
+
+/// When recoveries share their starts. Not if they may depend on the event at which power fails.
+fn sharing(plan: &Plan) -> Sharing {
+    match may_depend_on_event(&plan.recovery) {
+        true => Sharing::Never,
+        false => plan.sharing,
+    }
 }

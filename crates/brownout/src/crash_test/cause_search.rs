@@ -103,6 +103,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
+            shortcut: None,
         }
     }
 

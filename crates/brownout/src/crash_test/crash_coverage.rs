@@ -95,6 +95,7 @@ fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
         behaviours: Covered::new(tried.behaviours, of.behaviours),
         behaviours_unknown: of.behaviours_unknown,
         behaviours_tested_earlier: of.remembered,
+        shared_starts: ending.shared_starts.clone(),
         recoveries: recovered_images(&results.trials),
         seconds: ending.seconds,
         ..CrashCoverage::default()

@@ -6,7 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use brownout_crash::rules::UNPERSISTED_READ;
-use brownout_crash::{Scope, Shard, StrategyInfo, TestConfiguration, TraceIdentity, journal};
+use brownout_crash::{
+    Scope, Shard, Sharing, StrategyInfo, TestConfiguration, TraceIdentity, journal,
+};
 use brownout_model::{Profile, Tearing, Wait};
 use brownout_names::FunctionPattern;
 use brownout_recovery::{AllowedOutput, Expectation, Recovery, check_command, program_digest};
@@ -83,6 +85,8 @@ pub struct Plan {
     pub examines_reads: bool,
     /// What remembers the behaviours that were tested.
     pub memory: Option<BehaviourMemory>,
+    /// When recoveries share their starts.
+    pub sharing: Sharing,
 }
 
 impl Plan {
@@ -162,6 +166,7 @@ impl Plan {
             narrowing: !arguments.no_narrowing,
             examines_reads: strategy.tries_all && settings.levels.is_on(&UNPERSISTED_READ),
             memory: memory(arguments, strategy)?,
+            sharing: arguments.shared_starts.map(Into::into).unwrap_or_default(),
         }))
     }
 

@@ -123,6 +123,10 @@ fn oracles_check_the_programs_own_demands() {
         assert_eq!(explained.status, Some(0), "{}", explained.stderr);
         assert!(explained.stdout.contains(fix), "{}", explained.stdout);
     }
+    let misspelt = dir.brownout(&["explain", "valu-first"]);
+    assert_eq!(misspelt.status, Some(2));
+    let hint = "did you mean `value-first`?";
+    assert!(misspelt.stderr.contains(hint), "{}", misspelt.stderr);
     let elsewhere = dir
         .command(&["explain", "value-first"])
         .current_dir("/")

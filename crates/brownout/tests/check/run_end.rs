@@ -261,11 +261,17 @@ fn a_child_that_cannot_be_recorded() {
         };
         let run = check("");
         assert_ends(&dir, &run, 3, "nothing-tested", why);
-        let reasons = run_file(&dir)["reasons"].to_string();
+        let results = run_file(&dir);
+        let reasons = results["reasons"].to_string();
         assert!(
             reasons.contains(&format!("ran {program}, which cannot")),
             "{reasons}"
         );
+        let kinds = results["reason_kinds"].to_string();
+        assert!(kinds.contains("unrecorded-program"), "{kinds}");
+        assert_eq!(run.stderr.matches(why).count(), 1, "{}", run.stderr);
+        let last = run.stderr.lines().last().unwrap();
+        assert!(last.contains("next: check again with a build"), "{last}");
         let stat = dir.brownout(&["stat", "brownout.out/trace"]);
         assert!(stat.stdout.contains(why), "{}", stat.stdout);
         for again in [
@@ -323,6 +329,12 @@ fn the_last_line_is_what_to_do_next() {
         let last = run.stderr.lines().last().unwrap();
         assert!(last.ends_with(step), "{}", run.stderr);
     }
+    // What keeps the run from being conclusive comes before warnings.
+    let run = dir.check(&["--recover", "true"], &["scratch"]);
+    assert_eq!(run.status, Some(3), "{}", run.stderr);
+    let step = "next: test crashes with a recovery that reads the persistent files: brownout crash brownout.out --recover CMD";
+    let last = run.stderr.lines().last().unwrap();
+    assert!(last.ends_with(step), "{}", run.stderr);
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod renamed;
 mod replays;
 mod run_differences;
 mod shared_memo;
+mod shared_starts;
 mod sharing;
 mod states;
 mod strategies;

@@ -114,20 +114,32 @@ fn gdb_stops_where_a_failing_recovery_exits() {
         return;
     }
     let dir = TestDir::new();
-    let run = dir.check("./slots {pm} check", &[], &["3", "early"]);
-    assert_eq!(run.status, Some(1), "{}", run.stderr);
-    let findings = dir.findings();
-    let id = findings[0]["id"].as_str().unwrap();
-    let mut command = dir.command(&["replay", "brownout.out", id, "--gdb"]);
-    let shown: Completed = command.output().unwrap().into();
-    if shown.stderr.contains("ptrace") {
-        println!("left out: processes may not be traced here");
-        return;
+    fs::write(
+        dir.path("check.sh"),
+        "#!/bin/sh\n./slots \"$1\" check || exit 1\n",
+    )
+    .unwrap();
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(dir.path("check.sh"), executable).unwrap();
+    for recover in ["./slots {pm} check", "./check.sh {pm}"] {
+        let run = dir.check(recover, &[], &["3", "early"]);
+        assert_eq!(run.status, Some(1), "{}", run.stderr);
+        let findings = dir.findings();
+        let id = findings[0]["id"].as_str().unwrap();
+        let mut command = dir.command(&["replay", "brownout.out", id, "--gdb"]);
+        let shown: Completed = command.output().unwrap().into();
+        if shown.stderr.contains("ptrace") {
+            println!("left out: processes may not be traced here");
+            return;
+        }
+        let text = format!("{}{}", shown.stdout, shown.stderr);
+        assert!(text.contains("exit_group"), "{text}");
+        // Of a script, gdb follows the program that it starts.
+        let is_checked = |line: &str| line.contains("Catchpoint") && line.contains("slots");
+        assert!(text.lines().any(is_checked), "{text}");
+        let mut frames = text.lines().filter(|line| line.starts_with('#'));
+        assert!(frames.next().is_some(), "no stack in:\n{text}");
     }
-    let text = format!("{}{}", shown.stdout, shown.stderr);
-    assert!(text.contains("exit_group"), "{text}");
-    let frames: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
-    assert!(!frames.is_empty(), "no stack in:\n{text}");
 }
 
 #[test]

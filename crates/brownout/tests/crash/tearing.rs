@@ -1,4 +1,4 @@
-//! `--tearing words`: stores that persist in part.
+//! Stores that persist in part: by default in halves, with `--tearing words` in every combination of words.
 
 use crate::test_dir::{Completed, TestDir, findings};
 use crate::{crashes, functions, run_file};
@@ -30,6 +30,26 @@ fn stores_are_whole_unless_it_is_said_that_they_tear() {
         assert_eq!(explored["torn_stores"], false, "{explored}");
         assert!(!run.stderr.contains("torn"), "{}", run.stderr);
     }
+}
+
+#[test]
+fn the_default_strategy_tears_wide_stores_in_halves() {
+    let dir = recorded();
+    let crash = ["crash", "trace", "--recover", "./wide {pm} check"];
+    let run = dir.brownout(&[&crash[..], &["--out", "out"]].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let tried = &run_file(&dir.path("out"))["crash"]["orders"];
+    let six = serde_json::json!({ "tried": 6, "of": 6 });
+    assert_eq!(*tried, six, "each of three stores in two ways");
+    let findings = findings(&dir.path("out"));
+    assert_eq!(crashes(&findings).len(), 1, "{findings:?}");
+    let finding = &findings[0];
+    assert_eq!(functions(finding, "store that is missing")[0], "put");
+    let message = finding["message"].as_str().unwrap();
+    assert!(message.contains("only in part"), "{message}");
+    let id = finding["id"].as_str().unwrap();
+    let replayed = dir.brownout(&["replay", "out", id]);
+    assert_eq!(replayed.status, Some(1), "{}", replayed.stderr);
 }
 
 #[test]

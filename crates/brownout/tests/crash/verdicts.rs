@@ -54,6 +54,41 @@ fn a_pipeline_that_hides_the_status_of_recovery_is_reported() {
 }
 
 #[test]
+fn a_recovery_whose_last_command_always_passes_has_tested_nothing() {
+    let dir = TestDir::new();
+    let warning = "recovery passes whatever it finds, because its last command always does";
+    for recover in [
+        "./slots {pm} check; echo done",
+        "./slots {pm} check || true",
+        "./slots {pm} check & sleep 0.2",
+    ] {
+        let run = dir.check(recover, &[], &["3", "early"]);
+        assert_eq!(run.status, Some(3), "{recover}: {}", run.stderr);
+        assert_eq!(run.stderr.matches(warning).count(), 1, "{}", run.stderr);
+        let results = run_file(&dir.path("brownout.out"));
+        assert_eq!(results["verdict"], "nothing-tested", "{results}");
+        let reasons = results["reasons"].to_string();
+        assert!(reasons.contains(warning), "{reasons}");
+        let kinds = results["reason_kinds"].to_string();
+        assert!(kinds.contains("hidden-status"), "{kinds}");
+        assert!(!run.stderr.contains("crashes tested at"), "{}", run.stderr);
+        let sarif = dir.read("brownout.out/report.sarif");
+        assert!(sarif.contains(warning), "{sarif}");
+        assert!(dir.read("brownout.out/junit.xml").contains("<error"));
+    }
+    let warning = "recovery passes if its last command does";
+    let run = dir.check("./slots {pm} check > log; cat log", &[], &["3", "early"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let gaps = run_file(&dir.path("brownout.out"))["gaps"].to_string();
+    assert!(gaps.contains(warning), "{gaps}");
+    // Here the check decides.
+    let recover = "set -e; ./slots {pm} check; echo done";
+    let run = dir.check(recover, &[], &["3", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(!run.stderr.contains(warning), "{}", run.stderr);
+}
+
+#[test]
 fn a_recovery_that_goes_to_the_background_has_tested_nothing() {
     let dir = TestDir::new();
     let check = "./slots {pm} check";

@@ -3,9 +3,11 @@
 use crate::sys;
 use crate::wire;
 use brownout_ring::explore::{self, Mailbox, shared_effect, turn};
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 static MAILBOX: AtomicPtr<Mailbox> = AtomicPtr::new(core::ptr::null_mut());
+/// How many further questions the process answers itself, or [`explore::ALL_FREE`].
+static FREE: AtomicU32 = AtomicU32::new(0);
 /// Nanoseconds after which a waiting process looks whether the controller still exists.
 const PATIENCE: u64 = 1_000_000_000;
 
@@ -23,6 +25,8 @@ pub struct Answer {
     pub bytes: [u8; explore::QUESTION_BYTES],
     /// The mailbox of the process that is to be forked.
     pub copy: Option<u32>,
+    /// How many further questions the process that goes on answers itself.
+    pub free: u32,
 }
 
 /// Makes the mailbox with this number that of the calling process.
@@ -62,6 +66,46 @@ pub fn ask(question: &Question<'_>) -> Answer {
     wait(mailbox)
 }
 
+/// So many further questions are answered by the process itself.
+pub fn set_free(free: u32) {
+    FREE.store(free, Ordering::Relaxed);
+}
+
+/// Whether the process answers the next question itself, as far as it can note it.
+pub fn is_free() -> bool {
+    FREE.load(Ordering::Relaxed) > 0
+}
+
+/// Notes a question that the process answers itself. Returns whether there was room for it.
+pub fn note_free(question: &Question<'_>) -> bool {
+    let Some(mailbox) = own() else { return false };
+    let words = &question.open[..question.len.div_ceil(64)];
+    let used = mailbox.reads_len.load(Ordering::Relaxed) as usize;
+    let end = used + explore::READ_HEAD + 8 * words.len();
+    let Some(room) = mailbox.reads.get(used..end) else {
+        return false;
+    };
+    let (head, rest) = room.split_at(explore::READ_HEAD);
+    put(&head[..4], &question.file.to_le_bytes());
+    put(&head[4..8], &(question.len as u32).to_le_bytes());
+    put(&head[8..], &question.offset.to_le_bytes());
+    for (to, word) in rest.chunks_exact(8).zip(words) {
+        put(to, &word.to_le_bytes());
+    }
+    mailbox.reads_len.store(end as u32, Ordering::Release);
+    let free = FREE.load(Ordering::Relaxed);
+    if free != explore::ALL_FREE {
+        FREE.store(free - 1, Ordering::Relaxed);
+    }
+    true
+}
+
+fn put(to: &[AtomicU8], bytes: &[u8]) {
+    for (to, from) in to.iter().zip(bytes) {
+        to.store(*from, Ordering::Relaxed);
+    }
+}
+
 /// Waits for a further answer to the last question.
 pub fn wait_again() -> Answer {
     let Some(mailbox) = own() else {
@@ -88,6 +132,7 @@ fn wait(mailbox: &Mailbox) -> Answer {
     Answer {
         bytes,
         copy: (copy != explore::NO_COPY).then_some(copy),
+        free: mailbox.free.load(Ordering::Relaxed),
     }
 }
 

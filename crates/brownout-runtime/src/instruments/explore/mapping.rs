@@ -36,6 +36,8 @@ pub struct FileMappings {
     plain: Vec<PlainPages>,
     /// The alias of each page that has one, by the number of the page.
     aliases: BTreeMap<u64, u64>,
+    /// Where what the file holds can be read, for pages with an alias.
+    views: BTreeMap<u64, u64>,
 }
 
 /// Pages of a file that were mapped without an alias.
@@ -68,6 +70,12 @@ impl FileMappings {
             Some(plain) => PageContent::Memory(plain.address + (page - plain.part.start)),
             None => PageContent::File,
         }
+    }
+
+    /// Where a byte can be read as the file holds it now, whatever the process has stored or decided; `None` if it has no alias.
+    pub fn view(&self, offset: u64) -> Option<u64> {
+        let page = self.views.get(&(offset / PAGE))?;
+        Some(page + offset % PAGE)
     }
 
     /// A range of addresses is no longer what it was.
@@ -264,8 +272,17 @@ pub fn add_aliases(fd: i32, file: &mut ExploredFile, part: Range<u64>) {
     if is_err(alias) {
         mailbox::give_up(shared_effect::MAPPING, 0);
     }
+    // Without a view the process asks for the bytes, which is slower.
+    let view = memory::place_alias(len, |addr| {
+        let flags = linux::MAP_SHARED | linux::MAP_NORESERVE | linux::MAP_FIXED_NOREPLACE;
+        // SAFETY: as above; it is never written through.
+        unsafe { sys::mmap(addr, len, linux::PROT_READ, flags, fd, part.start) }
+    });
     for page in part.clone().step_by(PAGE as usize) {
-        let at = alias + (page - part.start);
-        file.mappings.aliases.insert(page / PAGE, at);
+        let at = page - part.start;
+        file.mappings.aliases.insert(page / PAGE, alias + at);
+        if !is_err(view) {
+            file.mappings.views.insert(page / PAGE, view + at);
+        }
     }
 }

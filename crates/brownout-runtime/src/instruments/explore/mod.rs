@@ -11,6 +11,9 @@
 //! fork cannot make private (threads, other processes, files that are written…) ends the branch with a reason: see [`calls`]. The
 //! controller then has it run in another way. A copy takes the id of the first process for its own, so that all copies do the same.
 //!
+//! The controller can also let the process answer its next questions itself. It then reads the bytes from the file, where the controller has put
+//! them, through a [view](mapping::FileMappings::view) that shows what the file holds now.
+//!
 //! What it can miss: bytes that a masked load or store leaves out are asked for like those that it accesses.
 
 mod calls;
@@ -34,9 +37,9 @@ use crate::translator::syscall::{Outcome, attend_all};
 use crate::wire;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use brownout_ring::explore::shared_effect;
+use brownout_ring::explore::{QUESTION_BYTES, shared_effect};
 use core::sync::atomic::{AtomicBool, Ordering};
-use mailbox::Question;
+use mailbox::{Answer, Question};
 use open_bytes::ExploredFile;
 
 /// The instrument.
@@ -132,22 +135,50 @@ impl State {
     }
 }
 
-/// Asks for the open bytes of a range on one page, forks as often as the controller wants, and makes the bytes what it has
-/// chosen.
+/// Makes the open bytes of a range on one page what the controller has chosen.
 fn decide(context: &mut Context, mapping: &Candidate, at: u64, len: usize) {
     let offset = offset_of(mapping, at);
     let asked = STATE.lock().file(mapping).and_then(|(number, file)| {
         let open = file.open(offset, len)?;
-        Some((number, open))
+        Some((number, open, file.mappings.view(offset)))
     });
-    let Some((file, open)) = asked else { return };
+    let Some((file, open, view)) = asked else {
+        return;
+    };
     let question = Question {
         file,
         offset,
         len,
         open: &open,
     };
-    let mut answer = mailbox::ask(&question);
+    let alias = at.wrapping_add(mapping.delta);
+    let mut bytes = [0u8; QUESTION_BYTES];
+    let bytes = &mut bytes[..len];
+    if !answer_freely(&question, view, bytes) {
+        bytes.copy_from_slice(&ask(context, &question).bytes[..len]);
+    }
+    for (index, byte) in bytes.iter().enumerate() {
+        if open[index / 64] >> (index % 64) & 1 != 0 {
+            // Behind the end of the file there is nothing to change, and the access will fault.
+            let _ = target_memory::write_bytes(alias + index as u64, core::slice::from_ref(byte));
+        }
+    }
+    if let Some((_, file)) = STATE.lock().file(mapping) {
+        file.close(offset, len);
+    }
+}
+
+/// Answers a question with the bytes of the file, if the controller lets the process do that.
+fn answer_freely(question: &Question<'_>, view: Option<u64>, bytes: &mut [u8]) -> bool {
+    let Some(view) = view.filter(|_| mailbox::is_free()) else {
+        return false;
+    };
+    target_memory::read_into(view, bytes) == bytes.len() && mailbox::note_free(question)
+}
+
+/// Asks the controller, and forks as often as it wants. Returns the answer of the process that goes on.
+fn ask(context: &mut Context, question: &Question<'_>) -> Answer {
+    let mut answer = mailbox::ask(question);
     while let Some(copy) = answer.copy {
         let raw = process::fork_copy(context);
         if is_err(raw) {
@@ -161,16 +192,8 @@ fn decide(context: &mut Context, mapping: &Candidate, at: u64, len: usize) {
         }
         answer = mailbox::wait_again();
     }
-    let alias = at.wrapping_add(mapping.delta);
-    for (index, byte) in answer.bytes[..len].iter().enumerate() {
-        if open[index / 64] >> (index % 64) & 1 != 0 {
-            // Behind the end of the file there is nothing to change, and the access will fault.
-            let _ = target_memory::write_bytes(alias + index as u64, core::slice::from_ref(byte));
-        }
-    }
-    if let Some((_, file)) = STATE.lock().file(mapping) {
-        file.close(offset, len);
-    }
+    mailbox::set_free(answer.free);
+    answer
 }
 
 impl Instrument for ChosenLoads {

@@ -79,6 +79,7 @@ impl Part {
             extent: Extent::default(),
             seconds: trials.iter().map(|trial| trial.seconds).sum(),
             exploration: None,
+            shared_starts: None,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::io::Cursor;
 use std::ops::ControlFlow;
 
 use brownout_trace::replay::Images;
-use brownout_trace::{EventIndex, EventKind, TraceReader};
+use brownout_trace::{EventIndex, EventKind, FORMAT_VERSION, RecognisedLocks, TraceReader};
 use libfuzzer_sys::fuzz_target;
 
 /// Events that are replayed at most: each may touch a page, and a short input can hold many.
@@ -27,6 +27,7 @@ fn read(bytes: &[u8]) {
         return;
     };
     let mut images = Images::default();
+    let mut locks = RecognisedLocks::default();
     let mut events = 0;
     while let Ok(Some((event, definitions))) = reader.next_defined() {
         definitions
@@ -36,6 +37,7 @@ fn read(bytes: &[u8]) {
         if let EventKind::Call { function, .. } = event.kind {
             definitions.function(function);
         }
+        locks.event(&event);
         events += 1;
         if events <= REPLAYED {
             images.apply(&event);
@@ -60,7 +62,8 @@ fn read(bytes: &[u8]) {
 
 /// The input with a right preamble and right checksums.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
-    let mut sealed = b"BRNTRACE\x04\0\0\0".to_vec();
+    let mut sealed = b"BRNTRACE".to_vec();
+    sealed.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     let sum = crc32fast::hash(&sealed);
     sealed.extend_from_slice(&sum.to_le_bytes());
     sealed.extend_from_slice(bytes.get(PREAMBLE..).unwrap_or_default());

@@ -70,6 +70,7 @@ cargo xtask COMMAND [OPTIONS]
   bench lint            how fast traces are linted, and in how much memory
   bench crash           how fast recoveries are tried, against bare fork and exec
   bench explore         how fast processes fork and recoveries are explored, against native
+  bench race            what recording for races costs, and how fast they are found, in how much memory
   bench represent       how fast the update behaviours of a long run are found, and in how much memory; how soon
                         `auto` and `prefix` find the first bug of programs of the corpus
       options of these: --runs N  --brownout PATH  (represent: --only steps|first-bug  --time-limit SECONDS)

@@ -22,8 +22,10 @@ pub struct RecordOptions {
     pub trace: PathBuf,
     /// Patterns for the files that are persistent memory, stored in the trace for its readers.
     pub pm: Vec<OsString>,
-    /// Record loads too.
+    /// Record loads and recognised locks too.
     pub loads: bool,
+    /// Record loads and recognised locks from the time on at which persistent memory is shared by threads or processes.
+    pub shared_loads: bool,
     /// Count how often each instruction is executed.
     pub coverage: bool,
     /// Functions whose calls are recorded.
@@ -92,6 +94,8 @@ fn record_with(
     let target = Target::prepare(&TargetOptions {
         command: options.command.clone(),
         loads: options.loads,
+        locks: options.loads,
+        shared_loads: options.shared_loads && !options.loads,
         reads: false,
         coverage: options.coverage,
         watch: options.watch.clone(),
@@ -117,6 +121,7 @@ fn create_trace(options: &RecordOptions) -> Result<TraceWriter, RecordError> {
         cwd: std::env::current_dir().map_err(RecordError::CurrentDirectory)?,
         pm: options.pm.clone(),
         loads: options.loads,
+        shared_loads: options.shared_loads,
         started: SystemTime::now(),
     };
     TraceWriter::create(&options.trace, &header).map_err(|source| RecordError::CreateTrace {

@@ -34,6 +34,11 @@ pub struct TargetOptions {
     pub command: Vec<OsString>,
     /// Observe loads too.
     pub loads: bool,
+    /// Recognise locks by their atomic instructions.
+    pub locks: bool,
+    /// Observe loads and recognise locks in each process from the time on at which it shares persistent memory: it creates a thread, it forks, or another
+    /// process has mapped the same file.
+    pub shared_loads: bool,
     /// Observe loads and all other [uses of files](crate::FileUse). The content of mapped files is then not observed.
     pub reads: bool,
     /// Count how often each instruction is executed.
@@ -136,6 +141,8 @@ impl Target {
         let gate = SignalGate::open().map_err(TargetError::SetUp)?;
         let wanted = [
             (options.loads, option::LOADS),
+            (options.locks, option::LOCKS),
+            (options.shared_loads, option::SHARED_LOADS),
             (options.reads, option::LOADS | option::READS),
             (options.coverage, option::COVERAGE),
             (options.repetition.is_some(), option::REPEATED),

@@ -1,6 +1,7 @@
 //! Watched functions, whose calls are recorded: those that the caller asks for, and those that join threads.
 
-use brownout_libraries::{Function, Purpose};
+use brownout_libraries::{Function, LockFunction, Purpose};
+use brownout_ring::watch::Order;
 use brownout_ring::{WATCH_BYTES, watch};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -79,11 +80,32 @@ impl WatchTable {
         let unusable = || WatchError::Name {
             name: name.to_owned(),
         };
-        let head = watch::head(arguments, name).ok_or_else(unusable)?;
+        let head = watch::head(arguments, order(name), name).ok_or_else(unusable)?;
         self.bytes.extend(head);
         self.bytes.extend(name.as_bytes());
         self.joins.push(is_join);
         Ok(())
+    }
+}
+
+/// What a call of a function means for the order of threads, as far as that is certain.
+fn order(name: &str) -> Order {
+    let Some(function) = brownout_libraries::function(name) else {
+        return Order::Unknown;
+    };
+    // Those that may fail or share the lock are not certain.
+    let is_plain = ["pthread_mutex_", "pthread_spin_"]
+        .iter()
+        .any(|family| name.starts_with(family));
+    match function.purpose {
+        // The locks that they acquire are acquired by functions of the C library.
+        Purpose::Transaction(_) | Purpose::CreatePool | Purpose::Leave => Order::None,
+        Purpose::Lock { function, lock, .. } if is_plain && lock == 0 => match function {
+            LockFunction::Exclusive if name.ends_with("_lock") => Order::Acquires,
+            LockFunction::Release => Order::Releases,
+            _ => Order::Unknown,
+        },
+        _ => Order::Unknown,
     }
 }
 
@@ -108,7 +130,8 @@ mod tests {
         let mut table = WatchTable::of(&functions).unwrap();
         assert_eq!(table.names, ["begin", "end"]);
         table.bytes.resize(WATCH_BYTES, 0);
-        let read: Vec<(u8, &[u8])> = watch::entries(&table.bytes).collect();
+        let entries = watch::entries(&table.bytes);
+        let read: Vec<(u8, &[u8])> = entries.map(|entry| (entry.arguments, entry.name)).collect();
         assert_eq!(read[..2], [(6, &b"begin"[..]), (0, b"end")]);
         assert_eq!(read[2], (1, &b"pthread_join"[..]));
         assert_eq!(table.joins[..3], [false, false, true]);
@@ -123,9 +146,21 @@ mod tests {
         let mut table = WatchTable::of(&functions).unwrap();
         assert_eq!(table.names, ["pthread_join"]);
         table.bytes.resize(WATCH_BYTES, 0);
-        let joins = watch::entries(&table.bytes).filter(|&(_, name)| name == b"pthread_join");
-        assert_eq!(joins.collect::<Vec<_>>(), [(1, &b"pthread_join"[..])]);
+        let is_join = |entry: &watch::Entry<'_>| entry.name == b"pthread_join";
+        let joins: Vec<_> = watch::entries(&table.bytes).filter(is_join).collect();
+        assert_eq!(joins.len(), 1);
+        assert_eq!((joins[0].arguments, joins[0].order), (1, Order::Unknown));
         assert!(table.joins.iter().all(|&is_join| is_join));
+    }
+
+    #[test]
+    fn what_is_certain_of_the_order_of_threads_is_in_the_table() {
+        assert_eq!(order("pthread_mutex_lock"), Order::Acquires);
+        assert_eq!(order("pthread_mutex_unlock"), Order::Releases);
+        assert_eq!(order("pthread_mutex_trylock"), Order::Unknown);
+        assert_eq!(order("pthread_rwlock_wrlock"), Order::Unknown);
+        assert_eq!(order("pmemobj_tx_commit"), Order::None);
+        assert_eq!(order("a_function_of_the_user"), Order::Unknown);
     }
 
     #[test]

@@ -32,6 +32,22 @@ pub enum Purpose {
         function: LockFunction,
         /// The index of the argument that is the address of the lock.
         lock: u8,
+        /// When a call that acquires the lock has acquired it.
+        acquired: Acquired,
+    },
+    /// It orders what threads do without being a lock.
+    Order {
+        /// How it does that.
+        function: OrderFunction,
+        /// The index of the argument that is the address of the object that the threads share.
+        object: u8,
+    },
+    /// It allocates persistent memory outside of transactions.
+    Allocate {
+        /// The index of the argument that is the size.
+        size: u8,
+        /// How the caller learns where the memory is.
+        result: AllocationResult,
     },
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
@@ -40,7 +56,7 @@ pub enum Purpose {
     Leave,
 }
 
-/// What a function does to a lock. A function that acquires one has acquired it if it returns 0.
+/// What a function does to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockFunction {
@@ -50,8 +66,60 @@ pub enum LockFunction {
     Shared,
     /// Releases it.
     Release,
-    /// Releases it, waits for a condition, and acquires it again, whatever it returns.
+    /// Releases it, waits for the condition that the argument before it identifies, and acquires it again, whatever it returns.
     Wait,
+}
+
+/// Which results of a function mean that it has acquired a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Acquired {
+    /// 0, and the error with which a robust mutex is acquired from a thread that has died.
+    IfZero,
+    /// Any but 0, in the lowest byte: a `bool` of C++.
+    IfTrue,
+    /// All: it returns when it has acquired the lock.
+    Always,
+}
+
+/// `EOWNERDEAD` of Linux.
+const OWNER_DEAD: u32 = 130;
+
+impl Acquired {
+    /// Whether a call that returned `value` has acquired the lock.
+    pub fn by(self, value: u64) -> bool {
+        match self {
+            Acquired::IfZero => matches!(value as u32, 0 | OWNER_DEAD),
+            Acquired::IfTrue => value as u8 != 0,
+            Acquired::Always => true,
+        }
+    }
+}
+
+/// How an allocation is returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AllocationResult {
+    /// Its address is the result.
+    Address,
+    /// Its identifier is stored where the argument with this index points to.
+    Identifier(u8),
+}
+
+/// How a function that is no lock orders what threads do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OrderFunction {
+    /// Waits until a semaphore is above 0, and decrements it if it returns 0.
+    SemaphoreWait,
+    /// Increments a semaphore.
+    SemaphorePost,
+    /// Waits until all threads of a barrier have called it.
+    Barrier,
+    /// Calls an initialiser, unless a thread has done that before.
+    Once,
+    /// Wakes threads that wait for a condition.
+    Signal,
 }
 
 /// All known functions.
@@ -81,19 +149,40 @@ mod tests {
     #[test]
     fn the_address_of_a_lock_is_among_the_recorded_arguments() {
         let purpose = |name| function(name).unwrap().purpose;
-        let wait = LockFunction::Wait;
-        assert_eq!(
-            purpose("pmemobj_cond_wait"),
-            Purpose::Lock {
-                function: wait,
-                lock: 2
-            }
-        );
+        let wait = Purpose::Lock {
+            function: LockFunction::Wait,
+            lock: 2,
+            acquired: Acquired::Always,
+        };
+        assert_eq!(purpose("pmemobj_cond_wait"), wait);
         for row in functions() {
-            if let Purpose::Lock { lock, .. } = row.purpose {
-                assert!(lock < row.arguments, "{}", row.name);
+            match row.purpose {
+                Purpose::Lock { lock, function, .. } => {
+                    assert!(lock < row.arguments, "{}", row.name);
+                    let has_condition = function != LockFunction::Wait || lock > 0;
+                    assert!(has_condition, "{}", row.name);
+                }
+                Purpose::Order { object, .. } => assert!(object < row.arguments, "{}", row.name),
+                _ => {}
             }
         }
+    }
+
+    #[test]
+    fn results_say_whether_a_lock_was_acquired() {
+        const BUSY: u64 = 16;
+        let acquired = |name, value| match function(name).map(|row| row.purpose) {
+            Some(Purpose::Lock { acquired, .. }) => acquired.by(value),
+            other => panic!("{name}: {other:?}"),
+        };
+        assert!(acquired("pthread_mutex_trylock", 0));
+        assert!(!acquired("pthread_mutex_trylock", BUSY));
+        assert!(acquired("pthread_mutex_lock", u64::from(OWNER_DEAD)));
+        let by_writer = "_ZN3tbb16spin_rw_mutex_v327internal_try_acquire_writerEv";
+        assert!(acquired(by_writer, 0xff01));
+        assert!(!acquired(by_writer, 0xff00));
+        let by_reader = "_ZN3tbb16spin_rw_mutex_v323internal_acquire_readerEv";
+        assert!(acquired(by_reader, 0));
     }
 
     #[test]

@@ -28,7 +28,9 @@ pub use frame_name::{
     FrameMeaning, FrameName, is_explicit_snapshot, is_linked_c_library, is_lock_function,
     is_start_function, is_thin_entry,
 };
-pub use function::{Function, LockFunction, Purpose, function, functions};
+pub use function::{
+    Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose, function, functions,
+};
 pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
 pub use library::{Library, LibraryRole, is_binding_source, is_library_header, is_library_module};
 pub use owner::{FrameNames, Owner};

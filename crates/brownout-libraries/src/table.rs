@@ -5,7 +5,7 @@
 //! [`library`](crate::Library) and [`function`](crate::Function); nothing here is logic.
 
 use crate::frame_name::{FrameMeaning, FrameName};
-use crate::function::{Function, LockFunction, Purpose};
+use crate::function::{Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose};
 use crate::identifier::ObjectIdentifier;
 use crate::library::{Library, LibraryRole};
 use crate::transaction::TxFunction;
@@ -57,6 +57,19 @@ pub const LIBRARIES: &[Library] = &[
             lock("mtx_unlock", 0, LockFunction::Release),
             lock("cnd_wait", 1, LockFunction::Wait),
             lock("cnd_timedwait", 1, LockFunction::Wait),
+            // The condition variables, `call_once` and shared mutexes of C++ call these.
+            orders("pthread_cond_signal", 0, OrderFunction::Signal),
+            orders("pthread_cond_broadcast", 0, OrderFunction::Signal),
+            orders("cnd_signal", 0, OrderFunction::Signal),
+            orders("cnd_broadcast", 0, OrderFunction::Signal),
+            orders("sem_wait", 0, OrderFunction::SemaphoreWait),
+            orders("sem_trywait", 0, OrderFunction::SemaphoreWait),
+            orders("sem_timedwait", 0, OrderFunction::SemaphoreWait),
+            orders("sem_clockwait", 0, OrderFunction::SemaphoreWait),
+            orders("sem_post", 0, OrderFunction::SemaphorePost),
+            orders("pthread_barrier_wait", 0, OrderFunction::Barrier),
+            orders("pthread_once", 0, OrderFunction::Once),
+            orders("call_once", 0, OrderFunction::Once),
         ],
         frames: &[
             frame("memcpy", FrameMeaning::Copy),
@@ -103,6 +116,44 @@ pub const LIBRARIES: &[Library] = &[
     Library {
         role: LibraryRole::Wrapper,
         headers: &["/include/c++/"],
+        ..NONE
+    },
+    // Threading Building Blocks before oneTBB; the locks that are not here are compiled into the target from headers.
+    Library {
+        modules: &["libtbb.so"],
+        functions: &[
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v323internal_acquire_writerEv",
+                LockFunction::Exclusive,
+                Acquired::Always,
+            ),
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v327internal_try_acquire_writerEv",
+                LockFunction::Exclusive,
+                Acquired::IfTrue,
+            ),
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v323internal_release_writerEv",
+                LockFunction::Release,
+                Acquired::Always,
+            ),
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v323internal_acquire_readerEv",
+                LockFunction::Shared,
+                Acquired::Always,
+            ),
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v327internal_try_acquire_readerEv",
+                LockFunction::Shared,
+                Acquired::IfTrue,
+            ),
+            tbb(
+                "_ZN3tbb16spin_rw_mutex_v323internal_release_readerEv",
+                LockFunction::Release,
+                Acquired::Always,
+            ),
+        ],
+        headers: &["/include/tbb/", "/include/oneapi/tbb/"],
         ..NONE
     },
     // The runtime libraries of GCC, and the intrinsics of GCC and Clang.
@@ -158,6 +209,9 @@ pub const LIBRARIES: &[Library] = &[
             tx("pmemobj_tx_xfree", 3, TxFunction::Free),
             tx("pmemobj_tx_publish", 2, TxFunction::Other),
             tx("pmemobj_tx_xpublish", 3, TxFunction::Other),
+            allocates_identified("pmemobj_alloc"),
+            allocates_identified("pmemobj_xalloc"),
+            allocates_identified("pmemobj_zalloc"),
             tx("pmemobj_reserve", 4, TxFunction::Reserve),
             tx("pmemobj_xreserve", 4, TxFunction::Reserve),
             // `pmemobj_root` calls it.
@@ -176,6 +230,8 @@ pub const LIBRARIES: &[Library] = &[
             lock("pmemobj_rwlock_unlock", 1, LockFunction::Release),
             lock("pmemobj_cond_wait", 2, LockFunction::Wait),
             lock("pmemobj_cond_timedwait", 2, LockFunction::Wait),
+            orders("pmemobj_cond_signal", 1, OrderFunction::Signal),
+            orders("pmemobj_cond_broadcast", 1, OrderFunction::Signal),
         ],
         frames: &[
             frame("pmemobj_persist", FrameMeaning::ThinEntry),
@@ -199,6 +255,15 @@ pub const LIBRARIES: &[Library] = &[
             typed_by: "_type",
             conversions: &["pmemobj_direct", "pmemobj_direct_inline"],
         }),
+        ..NONE
+    },
+    // Allocators whose heaps programs also keep in persistent memory.
+    Library {
+        modules: &["libmemkind.so", "libvmem.so"],
+        functions: &[
+            allocates_memory("memkind_malloc"),
+            allocates_memory("vmem_malloc"),
+        ],
         ..NONE
     },
     Library {
@@ -288,6 +353,30 @@ const fn creates_pool(name: &'static str) -> Function {
     }
 }
 
+/// The arguments are the pool, where the identifier is to be stored, and the size.
+const fn allocates_identified(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 3,
+        purpose: Purpose::Allocate {
+            size: 2,
+            result: AllocationResult::Identifier(1),
+        },
+    }
+}
+
+/// The arguments are the heap and the size.
+const fn allocates_memory(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 2,
+        purpose: Purpose::Allocate {
+            size: 1,
+            result: AllocationResult::Address,
+        },
+    }
+}
+
 const fn joins(name: &'static str) -> Function {
     Function {
         name,
@@ -309,7 +398,36 @@ const fn lock(name: &'static str, lock: u8, function: LockFunction) -> Function 
     Function {
         name,
         arguments: lock + 1,
-        purpose: Purpose::Lock { function, lock },
+        purpose: Purpose::Lock {
+            function,
+            lock,
+            acquired: match function {
+                LockFunction::Exclusive | LockFunction::Shared => Acquired::IfZero,
+                _ => Acquired::Always,
+            },
+        },
+    }
+}
+
+/// A member function of a lock.
+const fn tbb(name: &'static str, function: LockFunction, acquired: Acquired) -> Function {
+    Function {
+        name,
+        arguments: 1,
+        purpose: Purpose::Lock {
+            function,
+            lock: 0,
+            acquired,
+        },
+    }
+}
+
+/// The address of what the threads share is the argument with index `object`.
+const fn orders(name: &'static str, object: u8, function: OrderFunction) -> Function {
+    Function {
+        name,
+        arguments: object + 1,
+        purpose: Purpose::Order { function, object },
     }
 }
 

@@ -102,6 +102,7 @@ impl Maker {
             cwd: PathBuf::from("/"),
             pm: Vec::new(),
             loads: false,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         Ok(Maker {

@@ -14,6 +14,8 @@
 //! Of crash findings, the stores that cause them are ignored, which depend on how long was searched for them, and so is the stack of a recovery
 //! that did not end. Also ignored are loads of recovery with the stores that they can see: they explain how it got there.
 //!
+//! A race is identified by its store: which loads a run shows depends on the order of its threads.
+//!
 //! A frame without a line contributes its function and module name. Only if a stack has no line at all, its
 //! offsets into modules are included, because nothing else would distinguish its findings. Such fingerprints
 //! are valid for one build of the module.
@@ -93,6 +95,10 @@ fn hash(rule: &str, stacks: &[Stack], grade: Grade<'_>) -> String {
 /// Whether the stack is the same in each run: the search for causes may find other stores, and a recovery that does not end is
 /// interrupted anywhere.
 fn identifies(rule: &str, stack: &Stack) -> bool {
+    // Which loads a run shows depends on its schedule.
+    if rule == "persistency-race" {
+        return stack.role == role::STORE;
+    }
     let interrupted_anywhere = rule == "recovery-hung" && stack.role == role::RECOVERY;
     !stack.is_of_cause() && !interrupted_anywhere
 }

@@ -34,6 +34,8 @@ pub enum ReasonKind {
     HiddenStatus,
     /// A child process ran a program that cannot be recorded.
     UnrecordedProgram,
+    /// Races were to be looked for, and the trace does not show what that needs.
+    NoRacesTested,
     /// A later command failed and left these results as they are.
     LaterCommandFailed,
     #[default]

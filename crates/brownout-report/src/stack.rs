@@ -4,8 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Roles of the stacks of findings of crash testing.
+/// Roles of the stacks of findings of crash testing and of races.
 pub mod role {
+    /// The store that a finding is about.
+    pub const STORE: &str = "store";
+    /// Where a store becomes durable.
+    pub const PERSIST: &str = "persist";
+    /// Where another store takes its place before.
+    pub const OVERWRITE: &str = "overwrite";
+    /// A store of a thread that depends on what it has read.
+    pub const DEPENDENT_STORE: &str = "dependent store";
     pub const FAILURE_POINT: &str = "failure point";
     /// Where power is lost inside recovery, after it was lost at a failure point.
     pub const INTERRUPTED_RECOVERY: &str = "interrupted recovery";
@@ -14,7 +22,7 @@ pub mod role {
     pub const STORE_PRESENT: &str = "store that is there";
     /// A store without which recovery does not pass.
     pub const STORE_MISSING: &str = "store that is missing";
-    /// A load of recovery that can see several stores.
+    /// A load of recovery that can see several stores, or of a thread that can see what a crash can lose.
     pub const LOAD: &str = "load";
     /// The store whose bytes such a load has read.
     pub const STORE_READ: &str = "store that was read";

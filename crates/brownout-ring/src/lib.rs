@@ -99,6 +99,8 @@ pub struct Control {
     pub births: AtomicU32,
     /// [`input`] bits that the target's processes set.
     pub inputs: AtomicU32,
+    /// Non-zero once two processes have mapped the same file.
+    pub shared: AtomicU32,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -138,6 +140,10 @@ pub mod option {
     /// The target is run several times, and runs have to be alike: give it the same random bytes at its start, and report what
     /// else makes runs differ ([`super::input`]).
     pub const REPEATED: u32 = 16;
+    /// Recognise locks by their atomic instructions ([`super::kind::LOCK_ACQUIRE`]).
+    pub const LOCKS: u32 = 32;
+    /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
+    pub const SHARED_LOADS: u32 = 64;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.
@@ -313,6 +319,11 @@ pub mod kind {
     /// A file was opened, looked up or read without a load that is recorded: payload [`super::FileUse`]. Flags:
     /// [`super::file_use`]. Only with [`super::option::READS`].
     pub const FILE_USE: u16 = 26;
+    /// The thread may have acquired a lock, whose word is at `addr`; `pc` is its atomic instruction, and `context` is 0. Flags:
+    /// [`super::lock`]. Only with [`super::option::LOCKS`].
+    pub const LOCK_ACQUIRE: u16 = 27;
+    /// The thread has released the lock at `addr`, which shows that it was one. `pc` is that of its acquire. Flags: [`super::lock`].
+    pub const LOCK_RELEASE: u16 = 28;
 }
 
 /// Flags of [`kind::STORE`].
@@ -327,6 +338,12 @@ pub mod store {
     pub const STRING: u16 = 8;
     /// The instruction also read the bytes that it overwrote. Only with [`super::option::LOADS`].
     pub const MODIFIES: u16 = 16;
+}
+
+/// Flags of [`kind::LOCK_ACQUIRE`] and [`kind::LOCK_RELEASE`].
+pub mod lock {
+    /// Other threads can hold the lock at the same time.
+    pub const SHARED: u16 = 1;
 }
 
 /// Flags of [`kind::FLUSH`].
@@ -392,23 +409,62 @@ pub mod watch {
     /// Maximum length of a name in bytes.
     pub const MAX_NAME: usize = 4096;
 
-    /// The head of the entry for a function; `None` if the name is empty or too long.
-    pub fn head(arguments: u8, name: &str) -> Option<[u8; HEAD]> {
-        let len = Some(name.len()).filter(|len| (1..=MAX_NAME).contains(len))?;
-        let [low, high] = (len as u16).to_le_bytes();
-        Some([arguments.min(MAX_ARGUMENTS), low, high])
+    /// What a call of a function means for the order of threads.
+    #[repr(u8)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Order {
+        /// Nothing.
+        None = 0,
+        /// It acquires the lock at its first argument, in any case.
+        Acquires = 1,
+        /// It releases the lock at its first argument.
+        Releases = 2,
+        /// It may order threads, or acquire or release locks.
+        Unknown = 3,
     }
 
-    /// The entries of a table: the number of arguments to record, and the name.
-    pub fn entries(table: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    impl Order {
+        /// The meaning with a number.
+        pub fn of(number: u8) -> Order {
+            match number {
+                0 => Order::None,
+                1 => Order::Acquires,
+                2 => Order::Releases,
+                _ => Order::Unknown,
+            }
+        }
+    }
+
+    /// An entry of the table.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Entry<'a> {
+        /// The number of arguments to record.
+        pub arguments: u8,
+        pub order: Order,
+        pub name: &'a [u8],
+    }
+
+    /// The head of the entry for a function; `None` if the name is empty or too long.
+    pub fn head(arguments: u8, order: Order, name: &str) -> Option<[u8; HEAD]> {
+        let len = Some(name.len()).filter(|len| (1..=MAX_NAME).contains(len))?;
+        let [low, high] = (len as u16).to_le_bytes();
+        Some([arguments.min(MAX_ARGUMENTS) | (order as u8) << 4, low, high])
+    }
+
+    /// The entries of a table.
+    pub fn entries(table: &[u8]) -> impl Iterator<Item = Entry<'_>> {
         let mut rest = table;
         core::iter::from_fn(move || {
-            let (&[arguments, low, high], after) = rest.split_first_chunk::<HEAD>()?;
+            let (&[head, low, high], after) = rest.split_first_chunk::<HEAD>()?;
             let len = usize::from(u16::from_le_bytes([low, high]));
             let known = (1..=MAX_NAME).contains(&len);
             let (name, after) = after.split_at_checked(len).filter(|_| known)?;
             rest = after;
-            Some((arguments.min(MAX_ARGUMENTS), name))
+            Some(Entry {
+                arguments: (head & 15).min(MAX_ARGUMENTS),
+                order: Order::of(head >> 4),
+                name,
+            })
         })
     }
 }

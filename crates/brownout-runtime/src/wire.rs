@@ -23,6 +23,9 @@ pub const READ_WRITE: u32 = linux::PROT_READ | linux::PROT_WRITE;
 /// locked instruction.
 pub(crate) static ALONE: AtomicBool = AtomicBool::new(false);
 
+/// Set once loads are recorded because persistent memory is shared.
+static SHARING: AtomicBool = AtomicBool::new(false);
+
 /// Notes whether the calling thread is the only one of its process, before that changes.
 pub fn set_alone(alone: bool) {
     let first = control().is_some_and(|control| control.next_process.load(Ordering::Relaxed) <= 1);
@@ -72,7 +75,38 @@ pub fn is_recording() -> bool {
 
 /// Whether loads are recorded.
 pub fn wants_loads() -> bool {
-    control().is_some_and(|control| control.options & ring::option::LOADS != 0)
+    has_option(ring::option::LOADS) || SHARING.load(Ordering::Relaxed)
+}
+
+/// Whether loads are to be recorded once persistent memory is shared, and are not yet.
+pub fn awaits_sharing() -> bool {
+    has_option(ring::option::SHARED_LOADS) && !SHARING.load(Ordering::Relaxed)
+}
+
+/// Loads are recorded and locks recognised from now on.
+pub fn set_sharing() {
+    SHARING.store(true, Ordering::Relaxed);
+}
+
+/// Notes for all processes that two of them have mapped the same file.
+pub fn note_shared() {
+    if let Some(control) = control() {
+        control.shared.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether two processes have mapped the same file.
+pub fn is_shared() -> bool {
+    control().is_some_and(|control| control.shared.load(Ordering::Relaxed) != 0)
+}
+
+fn has_option(option: u32) -> bool {
+    control().is_some_and(|control| control.options & option != 0)
+}
+
+/// Whether locks are recognised by their instructions.
+pub fn wants_locks() -> bool {
+    has_option(ring::option::LOCKS) || SHARING.load(Ordering::Relaxed)
 }
 
 /// Whether the files that the target opens and reads are reported.

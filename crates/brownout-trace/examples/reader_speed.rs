@@ -189,6 +189,7 @@ impl Recording {
             cwd: "/".into(),
             pm: Vec::new(),
             loads: false,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         let mut writer = TraceWriter::new(Vec::new(), &header).expect("memory takes a trace");

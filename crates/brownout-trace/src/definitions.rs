@@ -267,6 +267,8 @@ impl Definitions {
                 self.entry(event.process).end = Some((event.index, end));
             }
             EventKind::ThreadJoin { .. }
+            | EventKind::LockAcquire { .. }
+            | EventKind::LockRelease { .. }
             | EventKind::Store { .. }
             | EventKind::Load { .. }
             | EventKind::Flush { .. }

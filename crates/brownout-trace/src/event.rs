@@ -160,6 +160,24 @@ pub enum EventKind<'a> {
         /// The thread that was joined. Thread ids can be reused; this is the thread with this id that ended last.
         joined: ThreadId,
     },
+    /// The thread of this event may have acquired a lock that was recognised by its atomic instruction, which is `pc`. Recorded
+    /// before the first event of the thread that the lock can concern. It is a lock only if a
+    /// [`LockRelease`](EventKind::LockRelease) of the same word by the same thread follows: see
+    /// [`RecognisedLocks`](crate::RecognisedLocks). The calling context is not known.
+    LockAcquire {
+        /// The address of the word, in ordinary or persistent memory.
+        word: Address,
+        /// The instruction only counts: the lock, if it is one, is shared. Otherwise the release says whether it is.
+        shared: bool,
+    },
+    /// The thread of this event has released the lock that it acquired last at this word. Recorded before the first event
+    /// of the thread that is no longer under the lock. `pc` is that of the acquire.
+    LockRelease {
+        /// The address of the word.
+        word: Address,
+        /// Other threads could hold the lock at the same time.
+        shared: bool,
+    },
     /// A process starts: its first event.
     ProcessStart {
         /// Its process id.

@@ -51,11 +51,15 @@ pub enum EventClass {
     Return,
     /// A thread was joined.
     ThreadJoin,
+    /// A lock may have been acquired.
+    LockAcquire,
+    /// A lock was released.
+    LockRelease,
 }
 
 impl EventClass {
     /// All classes, in the order in which a trace counts them.
-    pub const ALL: [EventClass; 22] = [
+    pub const ALL: [EventClass; 24] = [
         EventClass::Store,
         EventClass::Load,
         EventClass::Flush,
@@ -78,6 +82,8 @@ impl EventClass {
         EventClass::Call,
         EventClass::Return,
         EventClass::ThreadJoin,
+        EventClass::LockAcquire,
+        EventClass::LockRelease,
     ];
 
     /// A stable name, as used in output.
@@ -105,6 +111,8 @@ impl EventClass {
             EventClass::Call => "call",
             EventClass::Return => "return",
             EventClass::ThreadJoin => "thread-join",
+            EventClass::LockAcquire => "lock-acquire",
+            EventClass::LockRelease => "lock-release",
         }
     }
 }
@@ -135,6 +143,8 @@ impl EventKind<'_> {
             EventKind::Call { .. } => EventClass::Call,
             EventKind::Return { .. } => EventClass::Return,
             EventKind::ThreadJoin { .. } => EventClass::ThreadJoin,
+            EventKind::LockAcquire { .. } => EventClass::LockAcquire,
+            EventKind::LockRelease { .. } => EventClass::LockRelease,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::error::Flaw;
 use crate::fields::{FieldReader, FieldWriter};
+use crate::section_header::SHARED_LOADS;
 
 /// The header of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +20,10 @@ pub struct Header {
     pub cwd: PathBuf,
     /// The patterns given as `--pm`, which select among the mapped files afterwards.
     pub pm: Vec<OsString>,
-    /// Whether loads were recorded.
+    /// Whether loads and recognised locks were recorded.
     pub loads: bool,
+    /// Whether they were recorded from the time on at which threads or processes share persistent memory. No earlier load can race.
+    pub shared_loads: bool,
     /// When the recording started.
     pub started: SystemTime,
 }
@@ -39,10 +42,11 @@ impl Header {
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
         put_duration(&mut out, since_epoch);
+        out.put(u64::from(self.shared_loads));
         out
     }
 
-    pub(crate) fn decode(padded: &[u8]) -> Result<Self, Flaw> {
+    pub(crate) fn decode(padded: &[u8], version: u32) -> Result<Self, Flaw> {
         let mut fields = FieldReader::new(padded, 0);
         let brownout_version = fields.take_str()?.to_owned();
         let command = take_list(&mut fields)?;
@@ -53,6 +57,7 @@ impl Header {
         let started = SystemTime::UNIX_EPOCH
             .checked_add(since_epoch)
             .ok_or(Flaw::BadField)?;
+        let shared_loads = version >= SHARED_LOADS && fields.take_bool()?;
         fields.finish()?;
         Ok(Header {
             brownout_version,
@@ -60,6 +65,7 @@ impl Header {
             cwd,
             pm,
             loads,
+            shared_loads,
             started,
         })
     }

@@ -26,6 +26,7 @@
 //!     cwd: "/home/user".into(),
 //!     pm: Vec::new(),
 //!     loads: false,
+//!     shared_loads: false,
 //!     started: SystemTime::now(),
 //! };
 //! let mut writer = TraceWriter::new(Vec::new(), &header)?;
@@ -71,6 +72,7 @@ mod header;
 mod ids;
 mod index;
 mod reader;
+mod recognised_locks;
 pub mod replay;
 mod section;
 mod section_header;
@@ -92,6 +94,7 @@ pub use event_class::EventClass;
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;
+pub use recognised_locks::{LockMode, RecognisedLocks};
 pub use section_header::{FORMAT_VERSION, OLDEST_VERSION};
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
 pub use visitor::{EventPosition, ThreadRun, Visitor};

@@ -62,7 +62,7 @@ impl<R: Read + Seek> TraceReader<R> {
         let offset = PREAMBLE_LEN as u64;
         let header = match read_section(&mut source, offset, &mut stored)? {
             Section::Whole(section) if section.tag == Tag::Header => {
-                Header::decode(&stored).map_err(|flaw| at_start(offset, flaw))?
+                Header::decode(&stored, version).map_err(|flaw| at_start(offset, flaw))?
             }
             Section::Whole(_) => return Err(at_start(offset, Flaw::OutOfOrder)),
             Section::End => return Err(at_start(offset, Flaw::Truncated)),

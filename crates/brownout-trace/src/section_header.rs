@@ -7,14 +7,18 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// Version 4 adds checksums of the preamble and of the trailer. Events of versions 2 and 3 mean the same in version 4.
-pub const FORMAT_VERSION: u32 = 4;
+/// Version 5 adds events of locks that are recognised by their atomic instructions. Events of versions 2 to 4 mean the same in
+/// version 5.
+pub const FORMAT_VERSION: u32 = 5;
 
 /// The oldest version that this build reads.
 pub const OLDEST_VERSION: u32 = 2;
 
 /// The first version whose preamble and trailer have checksums.
 pub(crate) const CHECKED_ENDS: u32 = 4;
+
+/// The first version whose header says whether loads were recorded while persistent memory was shared.
+pub(crate) const SHARED_LOADS: u32 = 5;
 
 /// Magic, version and, since [`CHECKED_ENDS`], the checksum of both.
 pub(crate) const PREAMBLE_LEN: usize = 16;

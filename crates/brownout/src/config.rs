@@ -18,6 +18,10 @@
 //! [crash]                             # with `recover`, `check` also tests crashes: see `crash`
 //! recover = "./kvstore {pm} check"
 //!
+//! [sync]                              # the program's own locks: see `sync`
+//! acquire = ["ticket_lock"]
+//! release = ["ticket_unlock"]
+//!
 //! [preset.ci]                         # with --preset ci, these override those above
 //! format = "github"
 //!
@@ -35,6 +39,7 @@
 mod crash;
 mod keys;
 mod oracles;
+mod sync;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -42,6 +47,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use brownout_model::Profile;
+use brownout_race::CustomLock;
 use brownout_report::FailOn;
 use toml::Spanned;
 
@@ -51,6 +57,7 @@ use crate::rules::RuleLevel;
 pub use crash::CrashKeys;
 use keys::{Keys, check_rules, model, with_section};
 pub use oracles::OracleSpec;
+use sync::SyncKeys;
 
 /// The name of the file.
 const FILE_NAME: &str = "brownout.toml";
@@ -74,6 +81,8 @@ pub struct Config {
     pub loads: Option<bool>,
     pub oracles: Vec<OracleSpec>,
     pub crash: CrashKeys,
+    /// The target's own locks.
+    pub locks: Vec<CustomLock>,
 }
 
 /// Why a configuration file cannot be used.
@@ -171,6 +180,10 @@ impl Config {
             if let Some(crash) = &keys.crash {
                 let checked = crash.get_ref().check();
                 checked.map_err(|why| flaw(crash.span().start, why))?;
+            }
+            if let Some(sync) = &keys.sync {
+                let checked = sync.get_ref().locks();
+                checked.map_err(|why| flaw(sync.span().start, why))?;
             }
         }
         let directory = path.parent().unwrap_or(Path::new("."));

@@ -20,11 +20,24 @@ pub enum FindingsOf {
     CrashTesting,
     /// All analyses of the trace alone.
     TraceAnalyses,
+    Races,
+    /// All analyses but the search for races.
+    OtherThanRaces,
 }
 
 impl FindingsOf {
+    /// Whether these are findings of a rule.
+    pub fn are_of(self, rule: &str) -> bool {
+        match self {
+            Self::CrashTesting => rules::is_crash_rule(rule),
+            Self::TraceAnalyses => !rules::is_crash_rule(rule),
+            Self::Races => rules::is_race_rule(rule),
+            Self::OtherThanRaces => !rules::is_race_rule(rule),
+        }
+    }
+
     fn include(self, finding: &Finding) -> bool {
-        rules::is_crash_rule(&finding.rule) == (self == Self::CrashTesting)
+        self.are_of(&finding.rule)
     }
 }
 
@@ -59,6 +72,9 @@ pub fn keep_crash_test(
         let is_known = |finding: &Finding| finding.id == earlier.id;
         if FindingsOf::CrashTesting.include(&earlier) {
             kept.push(earlier);
+            continue;
+        }
+        if FindingsOf::Races.include(&earlier) {
             continue;
         }
         for finding in fresh.iter_mut() {

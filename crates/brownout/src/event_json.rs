@@ -206,6 +206,9 @@ fn process_json(kind: &EventKind<'_>) -> Value {
             })),
         }),
         EventKind::ThreadJoin { joined } => json!({ "joined": joined.0 }),
+        EventKind::LockAcquire { word, shared } | EventKind::LockRelease { word, shared } => {
+            json!({ "word": word.to_string(), "shared": shared })
+        }
         EventKind::ProcessStart {
             pid,
             parent_pid,

@@ -166,6 +166,10 @@ impl EventText<'_> {
                 parent: Some(parent),
             } => write!(f, " by thread {}", parent.thread),
             EventKind::ThreadJoin { joined } => write!(f, " of thread {joined}"),
+            EventKind::LockAcquire { word, shared } | EventKind::LockRelease { word, shared } => {
+                let shared = if shared { " shared" } else { "" };
+                write!(f, " {word}{shared}")
+            }
             EventKind::ProcessStart {
                 pid,
                 parent_pid,

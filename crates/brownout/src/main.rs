@@ -25,6 +25,8 @@ mod next_step;
 mod output_directory;
 mod progress;
 mod quantity;
+mod race_finding;
+mod race_run;
 mod recovery_context;
 mod results;
 mod rules;

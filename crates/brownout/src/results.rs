@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use brownout_crash::rules::UNPERSISTED_READ;
+use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{
     Baseline, Conclusion, Covered, CrashCoverage, Finding, FindingId, LeftOut, ReadsSummary,
     Reason, ReasonKind, Report, RuleInfo, Subject,
@@ -19,6 +20,7 @@ use crate::failure::Failure;
 use crate::finding_output::{self, Stream};
 use crate::next_step::next_step;
 use crate::output_directory::{FINDINGS, OutputDirectory};
+use crate::race_run::{RaceRun, is_race_sentence};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
@@ -39,6 +41,8 @@ pub struct Results {
     tested: Vec<String>,
     /// Whether the rules of lint were applied.
     pub linted: bool,
+    /// Whether races were looked for.
+    pub raced: bool,
     crash: Option<CrashCoverage>,
     /// Whether reads of recovery that can see several stores were examined.
     examined_reads: bool,
@@ -64,6 +68,7 @@ impl Results {
             carried: Vec::new(),
             tested: Vec::new(),
             linted: false,
+            raced: false,
             crash: None,
             examined_reads: false,
             left_out: LeftOut::default(),
@@ -195,6 +200,56 @@ impl Results {
         Ok(())
     }
 
+    /// Adds what the directory says about races in the same trace, which lint does not look for.
+    pub fn keep_races(&mut self, directory: &OutputDirectory, trace: &Path) -> Result<(), Failure> {
+        if !has_results_about(directory, trace) {
+            return Ok(());
+        }
+        let kept = earlier_findings(directory, FindingsOf::Races)?;
+        self.wrappers.learn(&kept);
+        self.findings.extend(kept);
+        self.keep_known(directory, FindingsOf::Races)?;
+        let run = directory.run_file()?;
+        self.raced = run.in_force.applied(PERSISTENCY_RACE.id);
+        self.keep_sentences(&run.conclusion, FindingsOf::Races);
+        Ok(())
+    }
+
+    /// Adds what the directory says about everything but races in the same trace.
+    pub fn keep_all_but_races(
+        &mut self,
+        directory: &OutputDirectory,
+        trace: &Path,
+    ) -> Result<(), Failure> {
+        if !has_results_about(directory, trace) {
+            return Ok(());
+        }
+        let kept = earlier_findings(directory, FindingsOf::OtherThanRaces)?;
+        self.wrappers.learn(&kept);
+        self.findings.extend(kept);
+        self.keep_known(directory, FindingsOf::OtherThanRaces)?;
+        let run = directory.run_file()?;
+        self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
+        self.linted = run.in_force.linted();
+        self.subject.files = run.files;
+        self.keep_sentences(&run.conclusion, FindingsOf::OtherThanRaces);
+        self.keep_coverage(run.conclusion);
+        let is_of_races = |reason: &Reason| reason.kind == ReasonKind::NoRacesTested;
+        self.carried.retain(|reason| !is_of_races(reason));
+        Ok(())
+    }
+
+    /// Adds the result of the search for races.
+    pub fn add_races(&mut self, run: RaceRun, console: &Console) {
+        self.raced = true;
+        self.tested.push(run.tested);
+        for sentence in &run.remarks {
+            console.remark(sentence);
+        }
+        self.wrappers.add(run.wrappers);
+        self.add(run.findings, run.gaps, console);
+    }
+
     /// Adds what the directory says about other analyses of the same trace, which a crash test does not repeat. `fresh` is what lint
     /// finds now.
     pub fn keep_trace_analyses(
@@ -216,6 +271,7 @@ impl Results {
             self.subject.files = run.files;
         }
         self.keep_sentences(&run.conclusion, FindingsOf::TraceAnalyses);
+        self.raced = run.in_force.applied(PERSISTENCY_RACE.id);
         if run.in_force.linted() {
             self.linted = true;
             self.subject.model = run.model;
@@ -234,21 +290,22 @@ impl Results {
             return Ok(());
         }
         let known = directory.baseline()?.unwrap_or_default();
-        let of_crash_testing = of == FindingsOf::CrashTesting;
         let listed = self.findings.iter().map(|finding| &finding.id);
         let listed: HashSet<&FindingId> = listed.collect();
-        let known = known.filtered(|rule, id| {
-            rules::is_crash_rule(rule) == of_crash_testing && !listed.contains(id)
-        });
+        let known = known.filtered(|rule, id| of.are_of(rule) && !listed.contains(id));
         self.known = std::mem::take(&mut self.known).with_missing(&known);
         Ok(())
     }
 
     /// Adds what an analysis has examined.
     fn keep_sentences(&mut self, earlier: &Conclusion, of: FindingsOf) {
-        let of_crash_testing = of == FindingsOf::CrashTesting;
         let sentences = earlier.tested.iter();
-        let kept = sentences.filter(|text| is_coverage_sentence(text) == of_crash_testing);
+        let kept = sentences.filter(|text| match of {
+            FindingsOf::CrashTesting => is_coverage_sentence(text),
+            FindingsOf::TraceAnalyses => !is_coverage_sentence(text),
+            FindingsOf::Races => is_race_sentence(text),
+            FindingsOf::OtherThanRaces => !is_race_sentence(text),
+        });
         self.tested.extend(kept.cloned());
     }
 
@@ -291,6 +348,7 @@ impl Results {
             let applied = match rules::is_crash_rule(rule.id) {
                 _ if rule.id == UNPERSISTED_READ.id => self.examined_reads,
                 true => self.crash.is_some(),
+                false if rules::is_race_rule(rule.id) => self.raced,
                 false => self.linted,
             };
             applied || self.findings.iter().any(|finding| finding.rule == rule.id)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Finding, RuleInfo, Severity};
 use serde::Deserialize;
 
@@ -10,14 +11,23 @@ use crate::settings::Settings;
 /// All rules of brownout, in the order in which `brownout explain` lists them.
 pub fn all() -> Vec<RuleInfo> {
     let lint = brownout_lint::RULES.iter();
+    let race = [&PERSISTENCY_RACE];
     let crash = brownout_crash::rules::RULES.iter();
-    lint.chain(crash).map(|&&rule| rule).collect()
+    lint.chain(race.iter())
+        .chain(crash)
+        .map(|&&rule| rule)
+        .collect()
 }
 
 /// Whether findings of this rule come from crash testing.
 pub fn is_crash_rule(id: &str) -> bool {
     let mut rules = brownout_crash::rules::RULES.iter();
     rules.any(|rule| rule.id == id)
+}
+
+/// Whether findings of this rule come from the search for races.
+pub fn is_race_rule(id: &str) -> bool {
+    id == PERSISTENCY_RACE.id
 }
 
 /// The rules that are on, with the severities that apply: those of brownout and the oracles that the configuration

@@ -78,7 +78,10 @@ impl RulesInForce {
     /// Whether rules of lint were applied.
     pub fn linted(&self) -> bool {
         match &self.rules {
-            Some(rules) => rules.keys().any(|id| !rules::is_crash_rule(id)),
+            Some(rules) => {
+                let is_other = |id: &str| rules::is_crash_rule(id) || rules::is_race_rule(id);
+                rules.keys().any(|id| !is_other(id))
+            }
             None => true,
         }
     }

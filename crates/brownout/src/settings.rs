@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use brownout_model::Profile;
+use brownout_race::CustomLock;
 use brownout_report::FailOn;
 use brownout_trace::ProcessEnd;
 
@@ -43,6 +44,8 @@ pub struct Settings {
     pub oracles: Vec<OracleSpec>,
     /// Crash-testing options from the configuration file.
     pub crash: CrashKeys,
+    /// The target's own locks, from the configuration file.
+    pub locks: Vec<CustomLock>,
     /// Source paths below this directory are shown relative to it.
     pub directory: PathBuf,
 }
@@ -67,6 +70,7 @@ impl Settings {
             target_success: Vec::new(),
             oracles: Vec::new(),
             crash: CrashKeys::default(),
+            locks: Vec::new(),
             directory: directory.to_owned(),
         }
     }
@@ -109,6 +113,7 @@ impl Settings {
             target_success: Vec::new(),
             oracles: config.oracles,
             crash: config.crash,
+            locks: config.locks,
             directory: source_directory(here),
         })
     }

@@ -179,9 +179,14 @@ impl TraceFile {
         let files = self.definitions().files();
         let persistent = files.filter(|file| selection.is_persistent(file.id));
         self.persistent = persistent.cloned().collect();
-        self.earlier_damage = self.damage.take();
-        self.seek(EventIndex(0))?;
+        self.rewind()?;
         Ok(selection)
+    }
+
+    /// Returns to the start, for another pass. The damage at which this one stopped is remembered.
+    pub fn rewind(&mut self) -> Result<(), Failure> {
+        self.earlier_damage = self.damage.take();
+        self.seek(EventIndex(0))
     }
 
     /// The patterns in `given`, or if there are none, those given when the trace was recorded. Relative patterns start at the

@@ -47,6 +47,11 @@ impl WrapperFunctions {
         self.functions.extend(marked);
     }
 
+    /// Adds the wrappers that another analysis has found.
+    pub fn add(&mut self, other: WrapperFunctions) {
+        self.functions.extend(other.functions);
+    }
+
     /// Marks the frames of wrappers, so that findings are shown at their callers.
     pub fn mark(&self, findings: &mut [Finding]) {
         let stacks = findings.iter_mut().flat_map(|finding| &mut finding.stacks);

@@ -19,6 +19,52 @@ pub mod calls {
     }
 }
 
+/// Instructions of locks.
+pub mod locks {
+    /// The code around an atomic instruction.
+    pub mod code {
+        use crate::arch::translator::translate::Emission;
+        use crate::arch::{Instruction, missing};
+        use crate::instruments::locks::{LoggedInstruction, AtomicOperation};
+
+        /// Emits what is needed before an instruction.
+        pub fn before(_insn: &Instruction, _out: &mut Emission<'_>) {
+            missing()
+        }
+
+        /// Emits what is needed behind an instruction.
+        pub fn after(_insn: &Instruction, _out: &mut Emission<'_>) {
+            missing()
+        }
+
+        /// What a logged instruction did.
+        pub fn operation(_logged: &LoggedInstruction) -> Option<AtomicOperation> {
+            missing()
+        }
+
+        /// Whether a logged instruction sets a bit whose word generated code does not know.
+        pub fn sets_numbered_bit(_logged: &LoggedInstruction) -> bool {
+            missing()
+        }
+    }
+
+    /// The assembly that keeps the log.
+    pub mod note {
+        use crate::arch::missing;
+        use crate::instruments::locks::LocksArea;
+
+        /// Fills in the entry points that generated code jumps to.
+        pub fn connect(_area: &mut LocksArea) {
+            missing()
+        }
+
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
+            missing()
+        }
+    }
+}
+
 /// Inputs that are not the same in each run.
 pub mod other_inputs {
     use crate::arch::{Instruction, missing};
@@ -92,6 +138,10 @@ pub mod pm {
             }
 
             pub fn is_touched(&self, _pc: u64) -> bool {
+                missing()
+            }
+
+            pub fn observe_loads(&mut self) {
                 missing()
             }
 
@@ -171,6 +221,19 @@ pub mod pm {
 
         /// Fills in the entry points that generated code jumps to.
         pub fn connect(_context: &mut Context) {
+            crate::arch::missing()
+        }
+    }
+
+    /// The begin of a load.
+    pub mod repeated_load {
+        /// The entry point of the assembly.
+        pub(crate) fn entry() -> u64 {
+            crate::arch::missing()
+        }
+
+        /// Where a thread that faulted at `pc` continues, if that is in the assembly.
+        pub fn recovery_point(_pc: u64) -> Option<u64> {
             crate::arch::missing()
         }
     }

@@ -33,6 +33,7 @@ impl Made {
             cwd: "/".into(),
             pm: Vec::new(),
             loads: false,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         let mut made = Self {

@@ -5,7 +5,7 @@ use crate::decode::payload::Payload;
 use crate::file_use::FileUse;
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
-use brownout_ring::{Record, kind, sync};
+use brownout_ring::{Record, kind, lock, sync};
 use brownout_trace::{
     Address, AppPc, ContextId, EventKind, FileId, FileIdentity, ProcessEnd, ProcessId, Sync,
 };
@@ -46,6 +46,14 @@ impl<'a> RareRecord<'_, 'a> {
                     1 => true,
                     _ => return Err(wrong_flags(head)),
                 },
+            },
+            kind::LOCK_ACQUIRE => EventKind::LockAcquire {
+                word: addr,
+                shared: is_shared(head)?,
+            },
+            kind::LOCK_RELEASE => EventKind::LockRelease {
+                word: addr,
+                shared: is_shared(head)?,
             },
             kind::PROCESS_START => payload.process_start()?,
             kind::PROCESS_EXIT => EventKind::ProcessExit {
@@ -192,5 +200,14 @@ impl<'a> RareRecord<'_, 'a> {
             bytes: self.payload.rest_not_empty()?,
         };
         Ok(Decoded::Event(event(self.owner, self.head, kind)))
+    }
+}
+
+/// Whether the lock of a record is shared.
+fn is_shared(head: &Record) -> Result<bool, Corruption> {
+    match head.flags {
+        0 => Ok(false),
+        lock::SHARED => Ok(true),
+        _ => Err(wrong_flags(head)),
     }
 }

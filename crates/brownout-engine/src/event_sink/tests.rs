@@ -20,6 +20,7 @@ fn header() -> Header {
         cwd: "/".into(),
         pm: Vec::new(),
         loads: false,
+        shared_loads: false,
         started: SystemTime::UNIX_EPOCH,
     }
 }

@@ -26,6 +26,7 @@ fn options(directory: &Path, script: &str) -> RecordOptions {
         trace: directory.join("trace"),
         pm: vec!["pool*".into()],
         loads: false,
+        shared_loads: false,
         coverage: false,
         watch: Vec::new(),
         on_full: OnFull::Continue,

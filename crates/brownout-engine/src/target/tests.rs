@@ -9,6 +9,8 @@ fn options(command: &[&str]) -> TargetOptions {
     TargetOptions {
         command: command.iter().map(OsString::from).collect(),
         loads: false,
+        locks: false,
+        shared_loads: false,
         reads: false,
         coverage: false,
         watch: Vec::new(),

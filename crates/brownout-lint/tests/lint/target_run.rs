@@ -332,6 +332,7 @@ fn writer() -> TraceWriter<Vec<u8>> {
         cwd: PathBuf::from("/"),
         pm: Vec::new(),
         loads: false,
+        shared_loads: false,
         started: SystemTime::UNIX_EPOCH,
     };
     TraceWriter::new(Vec::new(), &header).expect("a vector has room")

@@ -37,6 +37,7 @@ impl ActionRecorder {
             cwd: std::env::current_dir()?,
             pm: Vec::new(),
             loads: false,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH,
         };
         Ok(Self {

@@ -257,6 +257,7 @@ impl Assignment {
             cwd: std::env::current_dir()?,
             pm: Vec::new(),
             loads: self.observed == EngineMessage::Loads,
+            shared_loads: false,
             started: SystemTime::now(),
         };
         let writer = TraceWriter::new(output, &header)?;
@@ -308,6 +309,8 @@ impl Assignment {
             let options = TargetOptions {
                 command: command.clone(),
                 loads: self.observed == EngineMessage::Loads,
+                locks: false,
+                shared_loads: false,
                 reads: self.observed == EngineMessage::Reads,
                 coverage: false,
                 watch: Vec::new(),

@@ -85,6 +85,9 @@ pub trait Instrument {
         fork()
     }
 
+    /// The process is about to create a thread, or to fork (`forks`). It may still turn out that it cannot.
+    fn about_to_share(_forks: bool) {}
+
     /// The process is about to end: no other thread may do anything that is observed from now on.
     fn stop() {}
 
@@ -129,6 +132,9 @@ pub trait Instrument {
     /// An instruction comes next: may emit code that runs before it. For the last instruction of a block
     /// this is the place for code at an edge.
     fn before(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}
+
+    /// An instruction that falls through was emitted, in whatever way: may emit code that runs behind it.
+    fn after(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}
 
     /// A conditional branch was emitted: may emit code that runs each time it is not taken.
     fn fall_through(_code: &mut Self::Code, _insn: &Instruction, _out: &mut Emission<'_>) {}

@@ -12,6 +12,7 @@ pub mod coverage;
 pub mod events;
 pub mod explore;
 mod instrument;
+pub mod locks;
 pub mod other_inputs;
 pub mod pm;
 pub mod registry;

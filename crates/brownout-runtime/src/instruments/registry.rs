@@ -79,6 +79,10 @@ macro_rules! registry {
                 $($module::$instrument::before(&mut self.$name, insn, out);)+
             }
 
+            pub fn after(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
+                $($module::$instrument::after(&mut self.$name, insn, out);)+
+            }
+
             pub fn fall_through(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
                 $($module::$instrument::fall_through(&mut self.$name, insn, out);)+
             }
@@ -133,6 +137,10 @@ macro_rules! registry {
 
         pub fn process_started(context: &mut Context) {
             $($module::$instrument::process_started(context);)+
+        }
+
+        pub fn about_to_share(forks: bool) {
+            $($module::$instrument::about_to_share(forks);)+
         }
 
         pub fn stop() {
@@ -283,6 +291,7 @@ macro_rules! registry {
 // An instrument whose locks may be taken while those of another are held comes after that one.
 registry! {
     explore: explore::ChosenLoads,
+    locks: locks::RecognisedLocks,
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,

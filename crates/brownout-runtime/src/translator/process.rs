@@ -222,6 +222,6 @@ fn unregister(context: *mut Context) {
 }
 
 /// Whether the caller is a vfork child: a process in the memory of another.
-fn is_vfork_child() -> bool {
+pub fn is_vfork_child() -> bool {
     sys::getpid() != OWNER.load(Ordering::Relaxed)
 }

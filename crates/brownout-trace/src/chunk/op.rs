@@ -20,7 +20,11 @@ const MFENCE: u8 = 33;
 const LOCKED: u8 = 34;
 
 /// Lower codes are plain: stores, loads, flushes and fences.
-pub(crate) const RARE: u8 = 40;
+pub(crate) const RARE: u8 = 36;
+pub(crate) const LOCK_ACQUIRE: u8 = 36;
+pub(crate) const LOCK_ACQUIRE_SHARED: u8 = 37;
+pub(crate) const LOCK_RELEASE: u8 = 38;
+pub(crate) const LOCK_RELEASE_SHARED: u8 = 39;
 pub(crate) const KERNEL_WRITE: u8 = 40;
 pub(crate) const FILE_WRITE: u8 = 41;
 pub(crate) const FILE_RESIZE: u8 = 42;
@@ -130,7 +134,7 @@ pub(crate) fn is_call(op: u8) -> bool {
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {
         0..STORE_END => op & 3 != 3,
-        LOAD | KERNEL_WRITE..=CHILD_THREAD_START | DEFINITIONS..=DEFINE_FUNCTION => true,
+        LOAD | RARE..=CHILD_THREAD_START | DEFINITIONS..=DEFINE_FUNCTION => true,
         _ => flush_parts(op).is_some() || fence_kind(op).is_some(),
     };
     if known { Ok(()) } else { Err(Flaw::BadField) }

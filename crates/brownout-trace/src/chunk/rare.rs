@@ -34,6 +34,10 @@ pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
         EventKind::ThreadStart { parent: Some(_) } => op::CHILD_THREAD_START,
         EventKind::ThreadExit => op::THREAD_EXIT,
         EventKind::ThreadJoin { .. } => op::THREAD_JOIN,
+        EventKind::LockAcquire { shared: false, .. } => op::LOCK_ACQUIRE,
+        EventKind::LockAcquire { shared: true, .. } => op::LOCK_ACQUIRE_SHARED,
+        EventKind::LockRelease { shared: false, .. } => op::LOCK_RELEASE,
+        EventKind::LockRelease { shared: true, .. } => op::LOCK_RELEASE_SHARED,
         EventKind::ProcessStart { .. } => op::PROCESS_START,
         EventKind::ProcessExit { .. } => op::PROCESS_EXIT,
         EventKind::Note { .. } => op::NOTE,
@@ -71,6 +75,9 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
             parent: Some(parent),
         } => put_all(fields, [u64::from(parent.thread.0), parent.created.0]),
         EventKind::ThreadJoin { joined } => fields.put(u64::from(joined.0)),
+        EventKind::LockAcquire { word, .. } | EventKind::LockRelease { word, .. } => {
+            fields.put(word.0);
+        }
         EventKind::KernelWrite {
             addr,
             bytes,
@@ -127,26 +134,7 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
             fields.put_path(path);
             fields.put_bytes(build_id);
         }
-        EventKind::ProcessStart {
-            pid,
-            parent_pid,
-            parent,
-            origin,
-            exe,
-            args,
-        } => {
-            let parent = parent.map_or(0, |parent| u64::from(parent.0) + 1);
-            let origin = match origin {
-                ProcessOrigin::Exec => 0,
-                ProcessOrigin::Fork => 1,
-            };
-            put_all(
-                fields,
-                [u64::from(pid), u64::from(parent_pid), parent, origin],
-            );
-            fields.put_path(exe);
-            fields.put_bytes(args.as_bytes());
-        }
+        EventKind::ProcessStart { .. } => put_process_start(fields, kind),
         EventKind::ProcessExit { end } => put_end(fields, end),
         EventKind::Note { text } => fields.put_bytes(text.as_bytes()),
         EventKind::Call { function, ref args } => put_call(fields, function, args),
@@ -248,6 +236,14 @@ pub(crate) fn take<'a>(
         },
         op::THREAD_JOIN => EventKind::ThreadJoin {
             joined: ThreadId(fields.take_u32()?),
+        },
+        op::LOCK_ACQUIRE | op::LOCK_ACQUIRE_SHARED => EventKind::LockAcquire {
+            word: Address(fields.take()?),
+            shared: op == op::LOCK_ACQUIRE_SHARED,
+        },
+        op::LOCK_RELEASE | op::LOCK_RELEASE_SHARED => EventKind::LockRelease {
+            word: Address(fields.take()?),
+            shared: op == op::LOCK_RELEASE_SHARED,
         },
         op::THREAD_EXIT => EventKind::ThreadExit,
         op::PROCESS_START => take_process_start(fields)?,
@@ -378,6 +374,31 @@ fn take_mapping(fields: &mut FieldReader<'_>) -> Result<Mapping, Flaw> {
         dax: fields.take_bool()?,
         snapshot: fields.take_bool()?,
     })
+}
+
+fn put_process_start(fields: &mut Vec<u8>, start: &EventKind<'_>) {
+    let EventKind::ProcessStart {
+        pid,
+        parent_pid,
+        parent,
+        origin,
+        exe,
+        args,
+    } = *start
+    else {
+        return;
+    };
+    let parent = parent.map_or(0, |parent| u64::from(parent.0) + 1);
+    let origin = match origin {
+        ProcessOrigin::Exec => 0,
+        ProcessOrigin::Fork => 1,
+    };
+    put_all(
+        fields,
+        [u64::from(pid), u64::from(parent_pid), parent, origin],
+    );
+    fields.put_path(exe);
+    fields.put_bytes(args.as_bytes());
 }
 
 fn take_process_start<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {

@@ -123,6 +123,8 @@ impl Images {
             | EventKind::Module { .. }
             | EventKind::ThreadStart { .. }
             | EventKind::ThreadJoin { .. }
+            | EventKind::LockAcquire { .. }
+            | EventKind::LockRelease { .. }
             | EventKind::ThreadExit
             | EventKind::Note { .. }
             | EventKind::Call { .. }

@@ -51,6 +51,24 @@ fn a_trace_of_version_3_is_read_to_its_end() {
     assert_eq!(counts.of(EventClass::ThreadJoin), 1);
 }
 
+/// Recorded from a program like that of version 2.
+const VERSION_4: &[u8] = include_bytes!("../fixtures/version-4.trace");
+
+#[test]
+fn a_trace_of_version_4_is_read_to_its_end() {
+    let mut reader = open(VERSION_4).unwrap();
+    assert_eq!(reader.version(), 4);
+    assert_eq!(reader.damaged_end(), None);
+    let mut events = 0;
+    while reader.next().unwrap().is_some() {
+        events += 1;
+    }
+    let counts = &reader.summary().unwrap().counts;
+    assert_eq!(counts.total(), events);
+    assert_eq!(counts.of(EventClass::Store), 2);
+    assert_eq!(counts.of(EventClass::LockAcquire), 0);
+}
+
 #[test]
 fn the_end_of_a_trace_of_version_3_is_checked_too() {
     for cut in 1..=20 {

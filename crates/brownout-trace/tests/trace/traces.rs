@@ -13,6 +13,7 @@ pub fn header() -> Header {
         cwd: "/home/user".into(),
         pm: vec!["*.pool".into()],
         loads: true,
+        shared_loads: false,
         started: SystemTime::UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789),
     }
 }
@@ -207,6 +208,22 @@ fn calls(pool: FileId, function: FunctionId) -> Vec<EventKind<'static>> {
         },
         EventKind::ThreadJoin {
             joined: ThreadId(u32::MAX),
+        },
+        EventKind::LockAcquire {
+            word: Address(0x7f00_0000_1000),
+            shared: false,
+        },
+        EventKind::LockAcquire {
+            word: Address(u64::MAX),
+            shared: true,
+        },
+        EventKind::LockRelease {
+            word: Address(u64::MAX),
+            shared: true,
+        },
+        EventKind::LockRelease {
+            word: Address(0x7f00_0000_1000),
+            shared: false,
         },
         EventKind::ThreadExit,
         EventKind::ProcessExit {

@@ -11,6 +11,7 @@ mod findings;
 mod image;
 mod lint;
 mod merge;
+mod race;
 mod record;
 mod recording;
 mod replay;
@@ -34,6 +35,7 @@ pub use findings::{ConfigArgs, FindingArgs, FindingFormat, fail_on};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
+pub use race::RaceArgs;
 pub use record::RecordArgs;
 pub use recording::{CoverageFormat, OnFull, RecordingArgs};
 pub use replay::ReplayArgs;
@@ -75,6 +77,7 @@ pub enum Command {
     Check(CheckArgs),
     Record(RecordArgs),
     Lint(LintArgs),
+    Race(RaceArgs),
     Crash(CrashArgs),
     Replay(ReplayArgs),
     Merge(MergeArgs),

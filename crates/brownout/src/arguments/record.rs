@@ -31,6 +31,13 @@ pub struct RecordArgs {
     #[arg(short, long, value_name = "TRACE")]
     pub output: PathBuf,
 
+    /// Record loads only while persistent memory is shared
+    ///
+    /// Loads are recorded from the first thread on that a process creates, from its first fork while it has mapped a file, or once another
+    /// process has mapped the same file. No earlier load can race. `brownout check` always does this.
+    #[arg(long, conflicts_with = "loads")]
+    pub shared_loads: bool,
+
     #[command(flatten)]
     pub recording: RecordingArgs,
 }

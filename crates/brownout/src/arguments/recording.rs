@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct RecordingArgs {
-    /// Also record loads from persistent memory
+    /// Also record loads from persistent memory, and locks that are recognised by their atomic instructions
     #[arg(long)]
     pub loads: bool,
 

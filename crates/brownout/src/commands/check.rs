@@ -1,12 +1,13 @@
-//! `brownout check`: records a program, lints the trace, and tests crashes if there is a recovery.
+//! `brownout check`: records a program, lints the trace, looks for races, and tests crashes if there is a recovery.
 
 use std::path::Path;
 
 use brownout_crash::SuspectedStores;
 use brownout_engine::{Recording, StopReason, is_unrecorded_program};
+use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
-use brownout_trace::{EarlyStop, ProcessEnd};
+use brownout_trace::{EarlyStop, EventClass, ProcessEnd};
 
 use super::record;
 use crate::arguments::target_end;
@@ -19,6 +20,7 @@ use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::{LintRun, lint};
 use crate::output_directory::{self, JOURNAL, OutputDirectory, Stay, TRACE};
+use crate::race_run::race;
 use crate::recovery_context::RecoveryContext;
 use crate::results::Results;
 use crate::settings::Settings;
@@ -75,6 +77,9 @@ pub fn check(
     } = lint_run;
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
+    if lint_run.nothing_persistent.is_none() {
+        look_for_races(&directory, settings, &mut results, console)?;
+    }
     results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {
@@ -112,6 +117,26 @@ pub fn check(
     results.conclude(decisions, settings, Some(&directory), stream, console)
 }
 
+/// Looks for races, if the trace can show any: it needs loads, and two threads that access persistent memory.
+fn look_for_races(
+    directory: &OutputDirectory,
+    settings: &Settings,
+    results: &mut Results,
+    console: &Console,
+) -> Result<(), Failure> {
+    let mut trace = TraceFile::open(&directory.file(TRACE))?;
+    let counts = trace.summary().map(|summary| &summary.counts);
+    let has_loads = counts.is_none_or(|counts| counts.of(EventClass::Load) > 0);
+    if settings.levels.is_off(PERSISTENCY_RACE.id) || !has_loads {
+        return Ok(());
+    }
+    let run = race(&mut trace, settings, true, console)?;
+    if run.untested.is_none() {
+        results.add_races(run, console);
+    }
+    Ok(())
+}
+
 /// How crashes are tested; `None` if there is no recovery.
 fn crash_plan(arguments: &CheckArgs, settings: &Settings) -> Result<Option<Plan>, Failure> {
     let options = settings.crash.complete(&arguments.crash);
@@ -141,6 +166,7 @@ fn record_target(
     let arguments = RecordArgs {
         patterns: settings.patterns.clone(),
         output: directory.unfinished_trace(),
+        shared_loads: true,
         recording: recording(arguments, settings),
     };
     match record::record(&arguments, plan.map(|plan| &plan.scope), console) {
@@ -243,6 +269,9 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
 fn recording(arguments: &CheckArgs, settings: &Settings) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
     recording.loads |= settings.loads;
+    let locks = settings.locks.iter();
+    let locks = locks.map(|lock| lock.function.text().to_owned());
+    recording.watched.extend(locks);
     recording
 }
 

@@ -31,6 +31,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     if let Some(directory) = &mut directory {
         let trace = run.trace.path();
         results.keep_crash_test(directory, trace, &settings)?;
+        results.keep_races(directory, trace)?;
         directory.set_trace(trace);
     }
     results.shortfalls.extend(run.trace.shortfall());

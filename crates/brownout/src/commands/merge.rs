@@ -36,6 +36,7 @@ pub fn run(arguments: &MergeArgs, console: &Console) -> Result<ExitCode, Failure
     trace.select(&[], console)?;
     let mut results = Results::new(parts.subject.clone(), parts.findings.clone());
     results.linted = parts.linted;
+    results.raced = parts.raced;
     let examined = examined(&parts, &settings, console)?;
     let suspected = examined.suspects.iter().map(|suspect| &suspect.finding);
     let fresh = examined.findings.iter().chain(suspected);

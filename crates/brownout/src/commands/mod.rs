@@ -10,6 +10,7 @@ mod explain;
 mod image;
 mod lint;
 mod merge;
+mod race;
 mod record;
 mod replay;
 mod report;
@@ -28,6 +29,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Record(arguments) => record::run(&arguments, console),
         Command::Check(arguments) => check::run(&arguments, console).map(Status::from),
         Command::Lint(arguments) => lint::run(&arguments, console).map(Status::from),
+        Command::Race(arguments) => race::run(&arguments, console).map(Status::from),
         Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),

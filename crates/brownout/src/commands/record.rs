@@ -82,6 +82,7 @@ pub fn record(
         trace: arguments.output.clone(),
         pm: arguments.patterns.clone(),
         loads: arguments.recording.loads,
+        shared_loads: arguments.shared_loads,
         coverage: arguments.recording.coverage.is_some(),
         watch: watched_functions(arguments, scope),
         on_full: match arguments.recording.on_full {
@@ -125,7 +126,8 @@ pub fn record(
     Ok(recording)
 }
 
-/// The functions that the user names, and those that the analyses declare: crash testing, then the rules of lint.
+/// The functions that the user names, and those that the analyses declare: crash testing, the rules of lint, and the search for
+/// races.
 fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<WatchedFunction> {
     let given: Vec<FunctionPattern> = watched(arguments).collect();
     let scope = scope.into_iter();
@@ -138,7 +140,14 @@ fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<Watch
         name: function.name.into(),
         arguments: function.arguments,
     });
-    named.chain(rules).collect()
+    let races = brownout_race::watched_functions().map(|function| WatchedFunction {
+        name: function.name.into(),
+        arguments: function.arguments,
+    });
+    // Only loads can race.
+    let has_loads = arguments.recording.loads || arguments.shared_loads;
+    let races = races.filter(|_| has_loads);
+    named.chain(rules).chain(races).collect()
 }
 
 /// The functions that `--watch` names.
@@ -328,6 +337,7 @@ mod tests {
         let arguments = RecordArgs {
             patterns: Vec::new(),
             output: "trace".into(),
+            shared_loads: false,
             recording: RecordingArgs {
                 watched: vec!["put".into()],
                 ..RecordingArgs::default()

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::oracles::OracleKeys;
-use super::{Config, CrashKeys};
+use super::{Config, CrashKeys, SyncKeys};
 use crate::arguments::FindingFormat;
 use crate::rules::{self, RuleLevel};
 
@@ -31,6 +31,7 @@ pub(super) struct Keys {
     pub(super) out: Option<PathBuf>,
     pub(super) loads: Option<bool>,
     pub(super) crash: Option<Spanned<CrashKeys>>,
+    pub(super) sync: Option<Spanned<SyncKeys>>,
     /// Not allowed in presets. Files may use its former name.
     #[serde(alias = "profile")]
     pub(super) preset: Option<Spanned<BTreeMap<String, Keys>>>,
@@ -55,6 +56,8 @@ fn section_of(name: &str) -> Option<&'static str> {
         Some("at the beginning of the file, before its sections")
     } else if knows::<CrashKeys>(name) {
         Some("in the section [crash]")
+    } else if knows::<SyncKeys>(name) {
+        Some("in the section [sync]")
     } else {
         let is_rule = rules::all().iter().any(|rule| rule.id == name);
         is_rule.then_some("in the section [rules]")
@@ -136,6 +139,7 @@ impl Keys {
                 }
                 (own, base) => own.or(base),
             },
+            sync: self.sync.or(base.sync),
             preset: None,
             oracle: None,
         }
@@ -177,6 +181,10 @@ impl Keys {
             crash: self
                 .crash
                 .map(|crash| crash.into_inner().rooted_at(directory))
+                .unwrap_or_default(),
+            locks: self
+                .sync
+                .and_then(|sync| sync.get_ref().locks().ok())
                 .unwrap_or_default(),
             oracles: Vec::new(),
         }

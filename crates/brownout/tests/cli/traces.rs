@@ -68,6 +68,7 @@ impl Recording {
             cwd: "/home/user".into(),
             pm: patterns.iter().map(OsString::from).collect(),
             loads: false,
+            shared_loads: false,
             started: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
         };
         let writer = TraceWriter::create(&path, &header).unwrap();

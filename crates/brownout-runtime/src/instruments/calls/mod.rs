@@ -22,6 +22,7 @@ use crate::arch::instruments::calls::fast_path;
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
 use crate::instruments::events::{Effect, RecordPlan, SiteTable, Sites, Source};
+use crate::instruments::pm::repeated_loads;
 use crate::instruments::{Instrument, Resumption, exit_number};
 use crate::slot;
 use crate::sys::{self, is_err};
@@ -158,7 +159,11 @@ impl Instrument for WatchedCalls {
         if let Some(&function) = code.entries.get(&pc) {
             let kind = CallSite::Entry;
             let size = 8 * u32::from(code.table.arguments(function));
-            let site = code.sites.add(insn, kind, size, kind.plan());
+            let plan = RecordPlan {
+                order: code.table.order(function),
+                ..kind.plan()
+            };
+            let site = code.sites.add(insn, kind, size, plan);
             // `Context::pc` must keep where the last indirect branch went.
             out.set_slot(slot!(areas.events.address), u64::from(function));
             out.visit(site, slot!(areas.calls.to_call));
@@ -210,6 +215,8 @@ fn visit(context: &mut Context) {
     if site.kind == CallSite::Entry {
         let function = context.areas.events.address as u32;
         thread::entered(context, function, site.size as usize);
+        let argument = context.cpu.call_arguments()[0];
+        repeated_loads::entered(context, site.plan.order, argument);
     } else if was_returned_to {
         thread::returned(context);
     }

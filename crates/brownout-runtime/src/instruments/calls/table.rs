@@ -4,6 +4,7 @@ use crate::sys::linux;
 use crate::wire;
 use alloc::vec::Vec;
 use brownout_ring as ring;
+use brownout_ring::watch::Order;
 
 /// Bytes by which most names can be ruled out.
 const OPENING: usize = 4;
@@ -42,6 +43,7 @@ impl<'a> FromIterator<&'a [u8; OPENING]> for Openings {
 struct Watched {
     name: &'static [u8],
     arguments: u8,
+    order: u8,
 }
 
 /// The table of watched functions; its numbers are those of the recorder.
@@ -67,7 +69,11 @@ impl WatchedFunctions {
     /// The table that is encoded in `bytes`.
     pub fn of(bytes: &'static [u8]) -> WatchedFunctions {
         let functions: Vec<Watched> = ring::watch::entries(bytes)
-            .map(|(arguments, name)| Watched { name, arguments })
+            .map(|entry| Watched {
+                name: entry.name,
+                arguments: entry.arguments,
+                order: entry.order as u8,
+            })
             .collect();
         let openings = functions
             .iter()
@@ -90,6 +96,13 @@ impl WatchedFunctions {
         self.functions
             .get(function as usize)
             .map_or(0, |function| function.arguments)
+    }
+
+    /// What a call of a function means for the order of threads.
+    pub fn order(&self, function: u32) -> u8 {
+        self.functions
+            .get(function as usize)
+            .map_or(Order::Unknown as u8, |function| function.order)
     }
 
     pub fn longest_name(&self) -> usize {

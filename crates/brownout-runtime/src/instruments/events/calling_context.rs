@@ -1,6 +1,7 @@
 //! The calling context of an event.
 
 use crate::arch::translator::guarded;
+use crate::instruments::locks;
 use crate::instruments::unwind::{
     CodeMap, ContextNumber, ContextTree, Memory, Registers, StackCache, Unwinder, Word,
 };
@@ -68,8 +69,9 @@ impl CodeMap for TargetCode {
     }
 }
 
-/// The number of the calling context of the instruction at `context.pc`.
+/// The number of the calling context of the instruction at `context.pc`, for an event that is about to be recorded.
 pub fn context_of(context: &mut Context) -> u32 {
+    locks::settle(context);
     if let Some(stack) = &mut context.areas.events.stack
         && let Some(known) = stack.known(context.pc, &context.cpu.gpr, &TargetMemory, &TargetCode)
     {

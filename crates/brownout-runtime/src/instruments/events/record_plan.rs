@@ -47,6 +47,8 @@ pub struct RecordPlan {
     pub effect: Effect,
     /// How a [`brownout_ring::Intent`] of the site is to be read: one of [`brownout_ring::evidence`].
     pub evidence: u8,
+    /// What a call of the function means for the order of threads: one of [`brownout_ring::watch::Order`].
+    pub order: u8,
 }
 
 /// The longest payload that assembly copies.
@@ -60,6 +62,7 @@ impl RecordPlan {
         source: Source::Rust,
         effect: Effect::Nothing,
         evidence: brownout_ring::evidence::NONE as u8,
+        order: 0,
     };
 
     /// The plan for payloads of `size` bytes: long ones are left to Rust code.
@@ -77,6 +80,7 @@ impl RecordPlan {
     pub const SOURCE: usize = in_site(offset_of!(RecordPlan, source));
     pub const EFFECT: usize = in_site(offset_of!(RecordPlan, effect));
     pub const EVIDENCE: usize = in_site(offset_of!(RecordPlan, evidence));
+    pub const ORDER: usize = in_site(offset_of!(RecordPlan, order));
 }
 
 const fn in_site(field: usize) -> usize {

@@ -52,6 +52,8 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
         return split::begin(context, site, size);
     }
     context.areas.pm.near_start = mapping.start;
+    // What is mapped here may have changed.
+    context.areas.pm.lockset.renew();
     // Every access to an explored file has to be looked up.
     context.areas.pm.near_len = if explore::is_active() {
         0
@@ -127,13 +129,15 @@ pub fn release(context: &mut Context) {
 /// The access that the thread was about to make faulted: releases the locks, and gives the target's address
 /// in place of the alias.
 pub fn undo(context: &mut Context, is_page_fault: bool, info: &mut Info) {
+    if is_page_fault {
+        let delta = (context.areas.events.memory).wrapping_sub(context.areas.events.address);
+        info.set_address(info.address().wrapping_sub(delta));
+    }
     if context.areas.events.lock != 0 {
-        if is_page_fault {
-            let delta = (context.areas.events.memory).wrapping_sub(context.areas.events.address);
-            info.set_address(info.address().wrapping_sub(delta));
-        }
         release(context);
     }
+    // It was not made, and must not pass for one that was.
+    context.areas.pm.lockset.renew();
     context.areas.pm.fault_was_observed = true;
 }
 

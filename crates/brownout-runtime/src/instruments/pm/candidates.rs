@@ -165,6 +165,9 @@ pub fn insert(mapping: Candidate) {
     MAPPINGS.lock().insert(mapping.start, mapping);
     let file = (mapping.file.dev, mapping.file.ino);
     if FILES.lock().insert(file) {
+        if shared_files::contains(file.0, file.1) {
+            wire::note_shared();
+        }
         shared_files::add(file.0, file.1);
     }
     if !ANY.swap(true, Ordering::Relaxed) {

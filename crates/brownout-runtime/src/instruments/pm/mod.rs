@@ -20,7 +20,9 @@ pub(crate) mod intent;
 pub(crate) mod kernel;
 mod map;
 mod order;
+pub mod repeated_loads;
 mod shared_files;
+mod sharing;
 pub mod site;
 pub(crate) mod split;
 pub mod stripes;
@@ -32,7 +34,7 @@ pub use site::SiteKind;
 
 use crate::arch::instruments::pm::code::PmCode;
 use crate::arch::instruments::pm::emulate::emulate;
-use crate::arch::instruments::pm::{begin, fast_path};
+use crate::arch::instruments::pm::{begin, fast_path, repeated_load};
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction, instruments::pm::intent as intent_assembly};
 use crate::instruments::{BranchRequest, Instrument, Resumption};
@@ -47,6 +49,7 @@ use crate::translator::syscall::Outcome;
 use crate::wire;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
+use repeated_loads::Lockset;
 use stripes::{lock_all, unlock_all};
 
 /// The instrument.
@@ -58,6 +61,7 @@ pub struct PersistentMemory;
 pub struct PmArea {
     /// Entry points that generated code jumps to.
     pub to_begin: u64,
+    pub to_begin_load: u64,
     pub to_end: u64,
     pub to_emulate: u64,
     pub to_order: u64,
@@ -86,6 +90,9 @@ pub struct PmArea {
     /// Addresses of the tables of stripes and of sites.
     pub stripes: u64,
     pub sites: u64,
+    /// The loads that the thread has recorded, or 0; and the locks that it holds.
+    pub seen: u64,
+    pub lockset: Lockset,
     /// Non-zero while the process has one thread: its accesses need no locks.
     pub alone: u64,
     /// Whether the pending fault came from an access that the instrument had moved.
@@ -157,11 +164,13 @@ impl Instrument for PersistentMemory {
     fn connect(context: &mut Context) {
         fast_path::connect(context);
         context.areas.pm.to_begin = begin::entry();
+        context.areas.pm.to_begin_load = repeated_load::entry();
         context.areas.pm.stripes = stripes::table();
         context.areas.pm.sites = site::SITES.address();
     }
 
     fn thread_joined(context: &mut Context) {
+        repeated_loads::begin(context);
         refresh(context);
     }
 
@@ -174,6 +183,7 @@ impl Instrument for PersistentMemory {
 
     fn thread_left(context: &mut Context) {
         context.areas.pm.before = Vec::new();
+        repeated_loads::end(context);
     }
 
     fn begin_unit(code: &mut PmCode, unit: usize) {
@@ -232,10 +242,16 @@ impl Instrument for PersistentMemory {
     }
 
     fn recovery_point(pc: u64) -> Option<u64> {
-        intent_assembly::recovery_point(pc)
+        intent_assembly::recovery_point(pc).or_else(|| repeated_load::recovery_point(pc))
+    }
+
+    fn about_to_share(forks: bool) {
+        sharing::about_to_share(forks);
     }
 
     fn before_syscall(context: &mut Context) {
+        sharing::notice();
+        context.areas.pm.lockset.renew();
         kernel::collect(context);
     }
 
@@ -263,7 +279,9 @@ impl Instrument for PersistentMemory {
     fn map(context: &mut Context, map_lock: MapLock, args: [u64; 6]) -> Result<Raw, MapLock> {
         let [_, _, prot, flags, fd, _] = args;
         if candidate::is_candidate(prot, flags, fd as i32) {
-            Ok(map::map(context, map_lock, args))
+            let raw = map::map(context, map_lock, args);
+            sharing::notice();
+            Ok(raw)
         } else {
             kernel::mapped_unobserved(context, &args);
             Err(map_lock)

@@ -46,6 +46,7 @@ impl SiteKind {
             source,
             effect,
             evidence: self.evidence() as u8,
+            order: 0,
         };
         let stored = |source, flags| {
             let locked = flags & store::LOCKED != 0;

@@ -12,6 +12,10 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const STRIPES: usize = 1024;
 /// Each lock has a cache line of its own.
 const STRIPE_BYTES: u64 = 64;
+/// Offsets in a stripe, known to assembly: the number of times that its pages were stored to by a thread other than [`STORER`], and
+/// the context of the thread that has stored last and whose loads were the only ones recorded since; 0 if there is none.
+pub const VERSION: u64 = 8;
+pub const STORER: u64 = 16;
 const TABLE_BYTES: u64 = STRIPES as u64 * STRIPE_BYTES;
 /// Attempts between two calls that yield the processor.
 const SPINS: u32 = 64;
@@ -72,6 +76,14 @@ impl Stripe {
             }
             core::hint::spin_loop();
         }
+        // Who takes a lock here may store.
+        self.part(VERSION).fetch_add(1, Ordering::Relaxed);
+        self.part(STORER).store(0, Ordering::Relaxed);
+    }
+
+    fn part(self, offset: u64) -> &'static AtomicU64 {
+        // SAFETY: as for the lock word, in the same entry of the table.
+        unsafe { &*((self.address() + offset) as *const AtomicU64) }
     }
 
     pub fn unlock(self) {

@@ -102,6 +102,9 @@ fn run_clone(context: &mut Context, request: CloneRequest) -> Raw {
     if request.flags & CLONE_THREAD == 0 {
         wire::announce_process();
     }
+    if request.flags & CLONE_VFORK == 0 {
+        hooks::about_to_share(request.flags & CLONE_VM == 0);
+    }
     let creation = announce_creation(context, &request);
     if request.flags & CLONE_VM == 0 {
         fork_process(context, request, creation)

@@ -96,6 +96,14 @@ pub enum Kind {
     ThreadJoin {
         joined: u32,
     },
+    LockAcquire {
+        word: u64,
+        shared: bool,
+    },
+    LockRelease {
+        word: u64,
+        shared: bool,
+    },
     ProcessStart {
         pid: u32,
         parent: Option<u32>,
@@ -317,6 +325,14 @@ impl Kind {
             Kind::ThreadExit => EventKind::ThreadExit,
             Kind::ThreadJoin { joined } => EventKind::ThreadJoin {
                 joined: ThreadId(joined),
+            },
+            Kind::LockAcquire { word, shared } => EventKind::LockAcquire {
+                word: Address(word),
+                shared,
+            },
+            Kind::LockRelease { word, shared } => EventKind::LockRelease {
+                word: Address(word),
+                shared,
             },
             Kind::ProcessStart {
                 pid,

@@ -160,6 +160,8 @@ fn processes() -> BoxedStrategy<Kind> {
             .prop_map(|parent| Kind::ThreadStart { parent }),
         Just(Kind::ThreadExit),
         any::<u32>().prop_map(|joined| Kind::ThreadJoin { joined }),
+        (number(), any::<bool>()).prop_map(|(word, shared)| Kind::LockAcquire { word, shared }),
+        (number(), any::<bool>()).prop_map(|(word, shared)| Kind::LockRelease { word, shared }),
         (
             any::<u32>(),
             proptest::option::of(small()),

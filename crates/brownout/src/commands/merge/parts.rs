@@ -7,6 +7,7 @@ use brownout_crash::journal::{self, Entries, Head};
 use brownout_crash::{
     CampaignEnd, CampaignEnding, CrashError, Extent, Journal, JournalError, Shard,
 };
+use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Finding, LeftOut, Reason, Subject};
 
 use crate::crash_test::{TrialResults, check_same_test, unfinished};
@@ -23,6 +24,8 @@ pub struct Parts {
     pub findings: Vec<Finding>,
     /// Whether the rules of lint were applied.
     pub linted: bool,
+    /// Whether races were looked for.
+    pub raced: bool,
     pub left_out: LeftOut,
     /// Why absent findings of a part do not show that the target is correct.
     pub reasons: Vec<Reason>,
@@ -39,6 +42,7 @@ struct Part {
     subject: Subject,
     findings: Vec<Finding>,
     linted: bool,
+    raced: bool,
     left_out: LeftOut,
     reasons: Vec<Reason>,
     trace: PathBuf,
@@ -60,6 +64,7 @@ impl Part {
             subject,
             findings: earlier_findings(&directory, FindingsOf::TraceAnalyses)?,
             linted: in_force.linted(),
+            raced: in_force.applied(PERSISTENCY_RACE.id),
             reasons: earlier_reasons::of_part(&conclusion),
             left_out: conclusion.left_out,
             trace: directory.trace()?,
@@ -111,6 +116,7 @@ impl Parts {
         self.left_out.merge(part.left_out);
         self.reasons.extend(part.reasons);
         self.linted |= part.linted;
+        self.raced |= part.raced;
         self.results.trials.extend(part.entries.trials);
         self.results.causes.extend(part.entries.causes);
         self.results.explanations.extend(part.entries.explanations);
@@ -187,6 +193,7 @@ impl From<Part> for Parts {
             subject: part.subject,
             findings: part.findings,
             linted: part.linted,
+            raced: part.raced,
             left_out: part.left_out,
             reasons: part.reasons,
             trace: part.trace,

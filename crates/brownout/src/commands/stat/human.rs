@@ -35,6 +35,8 @@ fn print_head(statistics: &Statistics<'_>, out: &mut impl Write) -> io::Result<(
     )?;
     if header.loads {
         write!(out, ", with loads")?;
+    } else if header.shared_loads {
+        write!(out, ", with loads while memory is shared")?;
     }
     if let Some(end) = statistics.summary.and_then(|summary| summary.ending.target) {
         write!(out, "; {}", EndText(end))?;

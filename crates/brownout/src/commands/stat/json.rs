@@ -27,6 +27,7 @@ fn object(statistics: &Statistics<'_>) -> Value {
         "brownout_version": header.brownout_version,
         "started": started.ok().map(|since| since.as_secs_f64()),
         "loads": header.loads,
+        "shared_loads": header.shared_loads,
         "pm": header.pm.iter().map(|glob| glob.to_string_lossy()).collect::<Vec<_>>(),
         "end": target.map(event_json::end),
         "wall_seconds": statistics.wall().map(|time| time.as_secs_f64()),

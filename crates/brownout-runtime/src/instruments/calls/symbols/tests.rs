@@ -1,6 +1,7 @@
 //! Functions are found in files as compilers and linkers make them, and damaged files do no harm.
 
 use super::*;
+use brownout_ring::watch;
 use std::boxed::Box;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -9,7 +10,7 @@ use std::process::Command;
 fn table(names: &[&str]) -> WatchedFunctions {
     let mut bytes = Vec::new();
     for name in names {
-        bytes.extend(brownout_ring::watch::head(1, name).expect("a usable name"));
+        bytes.extend(watch::head(1, watch::Order::Unknown, name).expect("a usable name"));
         bytes.extend(name.as_bytes());
     }
     WatchedFunctions::of(Box::leak(bytes.into_boxed_slice()))

@@ -11,6 +11,7 @@
 //!    `spill`, the exit for Rust in `Context::exit`, and the event in [`EventArea`].
 //! 2. Nothing is written before the space in the ring is known to be there; from then on nothing can fail but
 //!    a load of the payload that is misaligned ([`misaligned_load`]).
+//!    A thread that has used locked instructions since its last event, or holds a lock, is settled first (`locks_check`).
 //! 3. The stack of the target is read only by the instructions that [`recovery_point`] knows.
 //! 4. The thread continues at `Context::resume` with the target's registers and flags in place.
 
@@ -21,9 +22,11 @@ pub(crate) use registers::{restore, site_in_rdx, spill};
 use crate::instruments::MisalignedLoad;
 use crate::instruments::events::record_plan::{Effect, RecordPlan, Source};
 use crate::instruments::events::{EventArea, Site};
+use crate::instruments::pm::repeated_loads;
 use crate::instruments::unwind::memo_layout as memo;
 use crate::translator::context::Context;
 use crate::wire::{self, Producer};
+use brownout_ring::watch::Order;
 use brownout_ring::{Control, RING_BYTES, Record, Slot, recording};
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -68,6 +71,10 @@ global_asm!(
     // --- the calling context: rdx = site; leaves it in r9d -------------------------------------------
     ".globl event_record",
     "event_record:",
+    "cmp qword ptr gs:[{locks}], 0",
+    "jne locks_check",
+    ".globl event_record_settled",
+    "event_record_settled:",
     "mov r10, gs:[{last_memo}]",
     "test r10, r10",
     "je 9f",
@@ -238,6 +245,23 @@ global_asm!(
     "cmp eax, {increments}",
     "jne 5f",
     "inc qword ptr [rcx]",
+    // what the function means for the order of threads
+    "movzx eax, byte ptr [rdx + {order}]",
+    "test eax, eax",
+    "je 4b",
+    "movabs rcx, {renewal}",
+    "cmp eax, {unknown}",
+    "je 7f",
+    "movabs rcx, {mix}",
+    "imul rcx, gs:[{gpr}+56]",
+    "mov r8, rcx",
+    "shr r8, 32",
+    "xor rcx, r8",
+    "cmp eax, {releases}",
+    "jne 7f",
+    "neg rcx",
+    "7:",
+    "add gs:[{lockset}], rcx",
     "jmp 4b",
     "5:",
     "dec qword ptr [rcx]",
@@ -249,6 +273,7 @@ global_asm!(
     restore!(),
     "jmp gate_exit",
     gpr = const offset_of!(Context, cpu.gpr),
+    locks = const offset_of!(Context, areas.locks.busy),
     spill_rcx = const offset_of!(Context, cpu.spill_rcx),
     spill_rax = const offset_of!(Context, cpu.spill_rax),
     spill_flags = const offset_of!(Context, cpu.spill_flags),
@@ -268,6 +293,11 @@ global_asm!(
     tag = const RecordPlan::TAG,
     source = const RecordPlan::SOURCE,
     effect = const RecordPlan::EFFECT,
+    order = const RecordPlan::ORDER,
+    unknown = const Order::Unknown as u32,
+    releases = const Order::Releases as u32,
+    renewal = const repeated_loads::RENEWAL as i64,
+    lockset = const offset_of!(Context, areas.pm.lockset),
     from_memory = const Source::Memory as u32,
     from_payload = const Source::Payload as u32,
     from_memory_if_zero = const Source::MemoryIfZero as u32,

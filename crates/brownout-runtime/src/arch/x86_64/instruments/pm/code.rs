@@ -102,6 +102,11 @@ impl PmCode {
         self.loads = loads;
     }
 
+    /// From now on loads are recorded.
+    pub fn observe_loads(&mut self) {
+        self.loads = true;
+    }
+
     /// Whether reading a candidate faults, too.
     pub fn observes_loads(&self) -> bool {
         self.loads

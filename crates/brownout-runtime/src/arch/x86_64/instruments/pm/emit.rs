@@ -7,7 +7,7 @@ use super::code::{Capture, PmCode, Treatment, relocated};
 use super::form::EmulatedForm;
 use super::through_cache::through_cache;
 use crate::arch::translator::translate::{Emission, has_memory, number, register};
-use crate::instruments::pm::site::SiteKind;
+use crate::instruments::pm::site::{SiteKind, site as pm_site};
 use crate::slot;
 use crate::translator::cache::Repair;
 use iced_x86::{Instruction, Mnemonic, Register};
@@ -25,7 +25,13 @@ impl PmCode {
                 site,
                 size,
                 capture,
-            } => out.access(insn, site, size, capture),
+            } => {
+                let entry = match pm_site(site).kind {
+                    SiteKind::Load => slot!(areas.pm.to_begin_load),
+                    _ => slot!(areas.pm.to_begin),
+                };
+                out.access(insn, (site, size), entry, capture);
+            }
             Treatment::Emulate { site } => out.emulate(site),
             Treatment::Scatter { site } => out.scatter(insn, site),
             Treatment::Gather { site } => out.gather(insn, site),
@@ -54,8 +60,14 @@ impl Emission<'_> {
         self.visit(site, slot!(areas.pm.to_emulate));
     }
 
-    /// The access is made at the address that the begin routine chooses.
-    fn access(&mut self, insn: &Instruction, site: u32, size: u32, capture: Capture) {
+    /// The access is made at the address that the begin routine at `entry` chooses.
+    fn access(
+        &mut self,
+        insn: &Instruction,
+        (site, size): (u32, u32),
+        entry: i32,
+        capture: Capture,
+    ) {
         let (changed, scratch) = relocated(insn, self.analyst);
         self.capture_value(capture);
         self.out.gs_store(slot!(cpu.spill_rcx), RCX);
@@ -68,7 +80,7 @@ impl Emission<'_> {
         self.out.gs_store_imm32(slot!(argument), site);
         let after = self.out.here() + 13 + 8;
         self.out.gs_store_imm(slot!(areas.pm.return_to), after);
-        self.out.jmp_gs(slot!(areas.pm.to_begin));
+        self.out.jmp_gs(entry);
         debug_assert_eq!(self.out.here(), after);
 
         self.capture_mask(capture);

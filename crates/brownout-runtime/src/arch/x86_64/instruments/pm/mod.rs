@@ -9,6 +9,7 @@ pub mod fast_path;
 pub mod form;
 pub mod intent;
 pub mod register_area;
+pub mod repeated_load;
 pub mod string;
 pub mod syscalls;
 pub mod through_cache;

@@ -11,8 +11,8 @@
 //! 4. *GS.* The register is the engine's; operands and `rdgsbase`/`wrgsbase` use the target's value.
 //!    What needs the register itself (its selector, implicit operands) is not supported.
 //! 5. *`xbegin`*, which always aborts: a legal outcome at any time.
-//! 6. *What an instrument replaces.* Instruments can also emit code at the start of blocks and before
-//!    instructions. (`Emission`, [`crate::instruments::Instrument`])
+//! 6. *What an instrument replaces.* Instruments can also emit code at the start of blocks, before
+//!    instructions and behind them. (`Emission`, [`crate::instruments::Instrument`])
 //!
 //! Which instructions make a fragment is decided in [`crate::translator::translate`].
 
@@ -52,6 +52,7 @@ impl FragmentBuilder<'_> {
                 if !self.instrumented.replace(insn, code, &mut self.emission) {
                     self.emission.copy(insn, code);
                 }
+                self.instrumented.after(insn, &mut self.emission);
                 Next::Straight
             }
             FlowControl::Exception | FlowControl::Interrupt => {

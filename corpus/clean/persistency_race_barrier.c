@@ -1,0 +1,29 @@
+/* A store is durable before the barrier, and read after it. */
+// build: -pthread
+// check: --loads
+#include "../pm.h"
+#include "../turns.h"
+
+static pthread_barrier_t barrier;
+static struct line *pm;
+
+static void *reader(void *unused) {
+  pthread_barrier_wait(&barrier);
+  LOAD(pm[0].word[0]);
+  end_turn();
+  return unused;
+}
+
+static void *writer(void *unused) {
+  STORE(pm[0].word[0], 7);
+  PERSIST(pm[0]);
+  pthread_barrier_wait(&barrier);
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  pm = map_pool(argv[1]);
+  pthread_barrier_init(&barrier, NULL, 2);
+  run_threads(reader, writer);
+  return argc - 2;
+}

@@ -1,0 +1,30 @@
+/* The writer persists in its critical section, and the reader does not take the lock. */
+// build: -pthread
+// check: --loads
+#include "../pm.h"
+#include "../turns.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct line *pm;
+
+static void *reader(void *unused) {
+  await_turn(0);
+  LOAD(pm[0].word[0]);
+  end_turn();
+  return unused;
+}
+
+static void *writer(void *unused) {
+  await_turn(1);
+  pthread_mutex_lock(&mutex);
+  STORE(pm[0].word[0], 7); // expect: persistency-race
+  PERSIST(pm[0]);
+  pthread_mutex_unlock(&mutex);
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  pm = map_pool(argv[1]);
+  run_threads(reader, writer);
+  return argc - 2;
+}

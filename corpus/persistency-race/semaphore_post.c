@@ -1,0 +1,31 @@
+/* The reader waits until the store is made, which is not yet durable then. */
+// build: -pthread
+// check: --loads
+#include "../pm.h"
+#include "../turns.h"
+#include <semaphore.h>
+
+static sem_t semaphore;
+static struct line *pm;
+
+static void *reader(void *unused) {
+  sem_wait(&semaphore);
+  LOAD(pm[0].word[0]);
+  end_turn();
+  return unused;
+}
+
+static void *writer(void *unused) {
+  STORE(pm[0].word[0], 7); // expect: persistency-race
+  sem_post(&semaphore);
+  await_turn(1);
+  PERSIST(pm[0]);
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  pm = map_pool(argv[1]);
+  sem_init(&semaphore, 0, 0);
+  run_threads(reader, writer);
+  return argc - 2;
+}

@@ -1,0 +1,194 @@
+//! From the store that makes a value visible to the instant at which a crash cannot lose it any more, or nobody can read it
+//! (HawkSet §3.1.2). The model tells when; here the effective lockset is determined and the store is kept for the pairs.
+
+use brownout_model::{
+    Access, ByteMask, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress, ThreadSlot, Time,
+};
+
+use rustc_hash::FxHashMap;
+
+use crate::accesses::{Accesses, LoadKind, StoreEnd, StoreExample, StoreLife};
+use crate::clocks::{ClockId, Clocks};
+use crate::lines::{LineNumber, Lines};
+use crate::locks::{Locks, LocksetId};
+use crate::observations::{DependentId, Observations, Persist};
+use crate::sites::RaceSite;
+use crate::threads::Threads;
+
+/// The largest word of a lock.
+const LOCK_WORD: u64 = 8;
+
+/// What is kept with a store until its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreTag {
+    pub(crate) site: RaceSite,
+    pub(crate) clock: ClockId,
+    /// The locks that its thread held, and its logical clock.
+    pub(crate) locks: LocksetId,
+    pub(crate) lock_clock: u32,
+    /// The load that it depends on, if there is one.
+    pub(crate) dependent: DependentId,
+    /// It can be part of a race.
+    pub(crate) is_data: bool,
+}
+
+/// Everything that is known of a run, besides the stores that a crash can lose now.
+pub(crate) struct Knowledge {
+    pub(crate) threads: Threads,
+    pub(crate) clocks: Clocks,
+    pub(crate) locks: Locks,
+    pub(crate) lines: Lines,
+    pub(crate) accesses: Accesses,
+    pub(crate) observations: Observations,
+    /// Words of recognised locks in files: for each line, their bytes.
+    pub(crate) lock_words: FxHashMap<PmAddress, ByteMask>,
+    /// The instruction that makes stores durable now.
+    pub(crate) persisting: RaceSite,
+    /// Accesses to bytes that one thread alone can see are left out.
+    pub(crate) removes_initialisation: bool,
+}
+
+impl Knowledge {
+    /// The time in which a crash can lose some bytes of a store has ended.
+    fn end(
+        &mut self,
+        address: PmAddress,
+        store: &LiveStore<StoreTag>,
+        bytes: ByteMask,
+        (end, by): (StoreEnd, Option<Access>),
+    ) {
+        let tag = &store.tag;
+        if !tag.is_data {
+            return;
+        }
+        let line = self.lines.number(address);
+        let kept = match self.removes_initialisation && end != StoreEnd::Never {
+            true => bytes.and(self.lines.visible(line)),
+            false => bytes,
+        };
+        if kept.is_empty() {
+            return;
+        }
+        let own = by.filter(|by| by.thread == store.thread);
+        let locks = own.map_or(LocksetId::EMPTY, |by| {
+            let held = &self.threads[by.thread].held;
+            held.since(tag.lock_clock, &mut self.locks)
+        });
+        let life = StoreLife {
+            thread: store.thread,
+            site: tag.site,
+            clock: tag.clock,
+            locks,
+            end,
+        };
+        let example = StoreExample {
+            time: store.time,
+            locks: tag.locks,
+            end_time: by.map_or(Time(u64::MAX), |by| by.time),
+            end_locks: by.map_or(LocksetId::EMPTY, |by| self.threads[by.thread].held.now()),
+        };
+        self.accesses.add_store(line, kept, life, example);
+    }
+
+    /// A word of a lock is in a file.
+    pub(crate) fn add_lock_word(&mut self, at: PmAddress) {
+        let start = at.offset % LINE;
+        let line = PmAddress {
+            offset: at.offset - start,
+            ..at
+        };
+        let bytes = ByteMask::range(start, LOCK_WORD.min(LINE - start));
+        let known = self.lock_words.entry(line).or_default();
+        *known = known.or(bytes);
+    }
+
+    /// The bytes of an access that are data: those of locks are none. An access of no more than a word of a lock is one to the lock.
+    pub(crate) fn data_bytes(&self, line: LineNumber, bytes: ByteMask) -> ByteMask {
+        let words = self.lock_words.get(&self.lines.address(line));
+        match words.map(|&words| (bytes.and(words), words)) {
+            None => bytes,
+            Some((both, _)) if both.is_empty() => bytes,
+            Some(_) if u64::from(bytes.0.count_ones()) <= LOCK_WORD => ByteMask::NONE,
+            Some((_, words)) => bytes.without(words),
+        }
+    }
+
+    /// The run has ended, and a crash can still lose the store.
+    pub(crate) fn lost(&mut self, address: PmAddress, store: &LiveStore<StoreTag>) {
+        self.end(address, store, store.bytes, (StoreEnd::Never, None));
+    }
+
+    /// Loads of a thread count for good.
+    pub(crate) fn settle_loads(&mut self, thread: ThreadSlot) {
+        let state = &mut self.threads[thread];
+        for load in state.pending.drain(..) {
+            let kind = LoadKind {
+                thread,
+                site: load.site,
+                clock: load.clock,
+                locks: load.locks,
+            };
+            self.accesses
+                .add_load(load.line, load.bytes, kind, load.time);
+        }
+        for load in state.observed.drain(..) {
+            self.observations.add(&load);
+        }
+    }
+}
+
+impl PersistObserver for Knowledge {
+    type Store = StoreTag;
+    type Flush = ();
+    const HISTORY: bool = false;
+
+    fn guaranteed(
+        &mut self,
+        line: LineRef<'_>,
+        _: Marks<'_>,
+        store: &LiveStore<StoreTag>,
+        by: Access,
+    ) {
+        // On this machine nobody can read it before it is durable.
+        if store.time == by.time {
+            return;
+        }
+        let end = StoreEnd::Persisted {
+            by: by.thread,
+            site: self.persisting,
+        };
+        self.end(line.address(), store, store.bytes, (end, Some(by)));
+        let persist = Persist {
+            by: by.thread,
+            time: by.time,
+        };
+        self.observations.persisted(store.time, persist);
+        let (clocks, clock) = (&self.clocks, store.tag.clock);
+        self.observations.dependent_persisted(
+            store.tag.dependent,
+            (store.time, store.tag.site),
+            |persist| match persist.by == store.thread {
+                true => persist.time < store.time,
+                false => clocks.knows(clock, persist.by, persist.time),
+            },
+        );
+    }
+
+    fn overwritten(
+        &mut self,
+        line: LineRef<'_>,
+        older: &LiveStore<StoreTag>,
+        newer: &mut LiveStore<StoreTag>,
+        bytes: ByteMask,
+    ) {
+        let by = Access {
+            thread: newer.thread,
+            time: newer.time,
+        };
+        let end = StoreEnd::Overwritten {
+            by: by.thread,
+            site: newer.tag.site,
+        };
+        self.end(line.address(), older, bytes, (end, Some(by)));
+    }
+}

@@ -1,0 +1,253 @@
+//! Pairs of stores and loads that can be concurrent (HawkSet, Algorithm 1).
+//!
+//! A pair is left out only if the load happened before the store, or if the store was durable, or overwritten, before the load, or if a
+//! common lock keeps the load out of the whole time in between. Algorithm 1 compares the clock of the persist alone, and so leaves
+//! out a store before the creation of the reading thread that is made durable after the thread was joined.
+
+use std::collections::BTreeMap;
+
+use brownout_model::{ByteMask, Time};
+use brownout_trace::selection::Selection;
+use brownout_trace::{FileId, FileRange};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::accesses::{AccessGroup, LoadKind, StoreEnd, StoreExample, StoreLife};
+use crate::lifetimes::Knowledge;
+use crate::lines::LineNumber;
+use crate::locks::{LocksetId, Protection};
+use crate::observations::{Harm, ObservedPair};
+use crate::outcome::{
+    ExcludedPair, RaceCounts, RaceOutcome, RacyAccess, RacyEnd, RacyLoad, RawRace,
+};
+use crate::sites::RaceSite;
+
+/// The pairs of one store site and one load site that race.
+#[derive(Clone, Copy)]
+struct SitePair {
+    count: u64,
+    store: (StoreLife, StoreExample),
+    load: (LoadKind, Time),
+    line: LineNumber,
+    bytes: ByteMask,
+    observed: Option<ObservedPair>,
+}
+
+/// Compares the accesses of a run.
+pub(crate) struct Pairing {
+    knowledge: Knowledge,
+    counts: RaceCounts,
+    races: FxHashMap<(RaceSite, RaceSite), SitePair>,
+    excluded: FxHashSet<ExcludedPair>,
+}
+
+impl Pairing {
+    pub(crate) fn new(mut knowledge: Knowledge, selection: &Selection, counts: RaceCounts) -> Self {
+        let (mut stores, mut loads) = knowledge.accesses.take_groups();
+        let lines = &knowledge.lines;
+        let is_persistent = |group: &AccessGroup| {
+            let file = FileId(lines.address(group.line).space.0);
+            selection.is_persistent(file)
+        };
+        for groups in [&mut stores, &mut loads] {
+            groups.retain_mut(|group| {
+                group.bytes = knowledge.data_bytes(group.line, group.bytes);
+                !group.bytes.is_empty() && is_persistent(group)
+            });
+        }
+        let mut pairing = Pairing {
+            knowledge,
+            counts,
+            races: FxHashMap::default(),
+            excluded: FxHashSet::default(),
+        };
+        pairing.compare_all(&stores, &loads);
+        pairing.add_observed(selection);
+        pairing
+    }
+
+    /// Compares the stores and loads of each line.
+    fn compare_all(&mut self, stores: &[AccessGroup], loads: &[AccessGroup]) {
+        let mut loads = loads;
+        for stores in stores.chunk_by(|one, other| one.line == other.line) {
+            let line = stores[0].line;
+            let skipped = loads.partition_point(|load| load.line < line);
+            loads = &loads[skipped..];
+            let here = loads.partition_point(|load| load.line == line);
+            let (here, later) = loads.split_at(here);
+            for store in stores {
+                let life = self.knowledge.accesses.store_life(store.number);
+                for load in here {
+                    self.compare((store, life), load);
+                }
+            }
+            loads = later;
+        }
+    }
+
+    fn compare(
+        &mut self,
+        (store, life): (&AccessGroup, (StoreLife, StoreExample)),
+        load: &AccessGroup,
+    ) {
+        let bytes = store.bytes.and(load.bytes);
+        let kind = self.knowledge.accesses.load_kind(load.number);
+        if bytes.is_empty() || life.0.thread == kind.0.thread {
+            return;
+        }
+        self.counts.pairs += 1;
+        let clocks = &self.knowledge.clocks;
+        let load_is_first = clocks.knows(life.0.clock, kind.0.thread, load.last);
+        let end = life.0.end.by();
+        // A thread does not know its own events, and needs not: what it has ended itself, it cannot read any more.
+        let end_is_first = end.is_some_and(|by| match life.0.end {
+            _ if by != kind.0.thread => clocks.knows(kind.0.clock, by, store.last),
+            // A locked instruction is a fence before it loads, and stores after that.
+            StoreEnd::Persisted { .. } => store.last <= load.last,
+            _ => store.last < load.last,
+        });
+        if load_is_first || end_is_first {
+            return;
+        }
+        let key = (life.0.site, kind.0.site);
+        let protection = match self.knowledge.observations.has(key) {
+            // It is a race, whatever is known of locks.
+            true => Protection::None,
+            false => self.knowledge.locks.protection(life.0.locks, kind.0.locks),
+        };
+        match protection {
+            Protection::Known => return,
+            Protection::RecognisedOnly(lock) => {
+                self.excluded.insert(ExcludedPair {
+                    store: key.0,
+                    load: key.1,
+                    lock: self.knowledge.locks.name(lock),
+                });
+                return;
+            }
+            Protection::None => {}
+        }
+        let pair = self.races.entry(key).or_insert(SitePair {
+            count: 0,
+            store: life,
+            load: kind,
+            line: store.line,
+            bytes,
+            observed: None,
+        });
+        pair.count += 1;
+        // The earliest example, however the accesses are grouped.
+        if (life.1.time, kind.1) < (pair.store.1.time, pair.load.1) {
+            (pair.store, pair.load) = (life, kind);
+            (pair.line, pair.bytes) = (store.line, bytes);
+        }
+    }
+
+    /// Adds what was observed to the pairs.
+    fn add_observed(&mut self, selection: &Selection) {
+        let observed: Vec<_> = self.knowledge.observations.pairs().collect();
+        let lines = &self.knowledge.lines;
+        for (key, pair) in observed {
+            let file = FileId(lines.address(pair.line).space.0);
+            if let Some(race) = self.races.get_mut(key)
+                && selection.is_persistent(file)
+            {
+                race.observed = Some(*pair);
+            }
+        }
+    }
+
+    pub(crate) fn outcome<C>(mut self, selection: Selection, code: C) -> RaceOutcome<C> {
+        let mut by_store: BTreeMap<RaceSite, Vec<((RaceSite, RaceSite), SitePair)>> =
+            BTreeMap::new();
+        for (key, pair) in std::mem::take(&mut self.races) {
+            by_store.entry(key.0).or_default().push((key, pair));
+        }
+        let races = by_store.into_values().map(|pairs| self.race(pairs));
+        let mut races: Vec<RawRace> = races.collect();
+        races.sort_by_key(|race| (race.store.time, race.store.site));
+        let races_of = |pair: &ExcludedPair| {
+            let mut same_store = races.iter().filter(|race| race.store.site == pair.store);
+            same_store.any(|race| race.loads.iter().any(|load| load.load.site == pair.load))
+        };
+        let mut excluded: Vec<ExcludedPair> = self.excluded.iter().copied().collect();
+        excluded.retain(|pair| !races_of(pair));
+        excluded.sort_unstable();
+        self.counts.threads = {
+            let threads = self.knowledge.threads.all();
+            threads.filter(|thread| thread.has_accessed).count()
+        };
+        RaceOutcome {
+            selection,
+            races,
+            by_recognised_locks: excluded,
+            counts: self.counts,
+            code,
+        }
+    }
+
+    fn race(&self, mut pairs: Vec<((RaceSite, RaceSite), SitePair)>) -> RawRace {
+        pairs.sort_by_key(|(key, pair)| {
+            let observed = pair.observed.as_ref();
+            let harm = observed.map_or(Harm::Unknown, |observed| observed.harm);
+            let first = observed.map_or(pair.load.1, |observed| observed.load);
+            (harm, observed.is_none(), first, key.1)
+        });
+        let count = pairs.iter().map(|(_, pair)| pair.count).sum();
+        let (_, shown) = &pairs[0];
+        let (life, example) = shown.store;
+        let (line, bytes) = match &shown.observed {
+            Some(observed) => (observed.line, observed.bytes),
+            None => (shown.line, shown.bytes),
+        };
+        let address = self.knowledge.lines.address(line);
+        let (start, len) = bytes.runs().next().unwrap_or((0, 0));
+        let store_time = shown.observed.map_or(example.time, |pair| pair.store);
+        let end = |site, by| {
+            let locks = example.end_locks;
+            self.access(site, example.end_time, by, locks)
+        };
+        RawRace {
+            store: self.access(life.site, store_time, life.thread, example.locks),
+            end: match life.end {
+                StoreEnd::Persisted { by, site } => RacyEnd::Persisted(end(site, by)),
+                StoreEnd::Overwritten { by, site } => RacyEnd::Overwritten(end(site, by)),
+                StoreEnd::Never => RacyEnd::Never,
+            },
+            loads: pairs.iter().map(|(_, pair)| self.load(pair)).collect(),
+            range: FileRange {
+                file: FileId(address.space.0),
+                offset: address.offset + start,
+                len,
+            },
+            count,
+        }
+    }
+
+    fn load(&self, pair: &SitePair) -> RacyLoad {
+        let (kind, first) = pair.load;
+        let observed = pair.observed.as_ref();
+        let time = observed.map_or(first, |observed| observed.load);
+        RacyLoad {
+            load: self.access(kind.site, time, kind.thread, kind.locks),
+            observed: observed.map_or(0, |observed| observed.count),
+            harm: observed.map_or(Harm::Unknown, |observed| observed.harm),
+        }
+    }
+
+    fn access(
+        &self,
+        site: RaceSite,
+        time: Time,
+        thread: brownout_model::ThreadSlot,
+        locks: LocksetId,
+    ) -> RacyAccess {
+        let (process, thread) = self.knowledge.threads[thread].key;
+        RacyAccess {
+            site,
+            time,
+            process,
+            thread,
+            locks: self.knowledge.locks.members(locks).collect(),
+        }
+    }
+}

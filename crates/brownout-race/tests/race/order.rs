@@ -1,0 +1,204 @@
+//! What happens before: HawkSet, Fig. 3, and what it leaves out.
+
+use crate::target_run::*;
+
+#[test]
+fn what_is_durable_before_a_thread_is_created_is_no_race() {
+    // Fig. 3: Store₁ of T1, and the stores and loads of T2 and T3.
+    let mut run = TargetRun::new();
+    run.at(1).store(X).persist(X).create([T2]);
+    run.at(3).store(Y).create([T3]);
+    run.thread(T2).at(2).load(X);
+    run.at(4).store(Z).persist(Z);
+    run.thread(T1).persist(Y);
+    run.thread(T3).at(5).load(X).at(6).load(Y).at(7).load(Z);
+    // Y is durable only after T3 was created.
+    assert_eq!(run.races(), ["3-6", "4-7"]);
+}
+
+#[test]
+fn a_thread_knows_what_its_creator_did_before_the_creation_only() {
+    let mut run = TargetRun::new();
+    run.at(1).store(X).persist(X);
+    let created = run.position();
+    run.at(2).store(Y).persist(Y);
+    run.start(T2, T1, created);
+    run.thread(T2).at(3).load(X).at(4).load(Y);
+    assert_eq!(run.races(), ["2-4"]);
+}
+
+#[test]
+fn what_a_joined_thread_has_read_before_is_no_race() {
+    let mut run = TargetRun::new();
+    run.create([T2]);
+    run.thread(T2).at(1).load(X);
+    run.thread(T1).join(T2).at(2).store(X).persist(X);
+    assert!(run.races().is_empty());
+}
+
+#[test]
+fn a_store_before_the_creation_and_durable_after_the_join_is_a_race() {
+    // Algorithm 1 compares the persist alone, which the load happened before.
+    let mut run = TargetRun::new();
+    run.at(1).store(X).create([T2]);
+    run.thread(T2).at(2).load(X);
+    run.thread(T1).join(T2).persist(X);
+    assert_eq!(run.races(), ["1-2 observed"]);
+}
+
+#[test]
+fn knowledge_is_passed_on_by_joins() {
+    let mut run = TargetRun::new();
+    run.create([T2]).thread(T2).at(1).store(X).persist(X);
+    run.thread(T1).join(T2).create([T3]);
+    run.thread(T3).at(2).load(X);
+    assert!(run.races().is_empty());
+}
+
+#[test]
+fn the_release_of_a_mutex_orders_nothing() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]).thread(T2).at(1).store(X).persist(X);
+    run.lock(A)
+        .unlock(A)
+        .thread(T3)
+        .lock(A)
+        .unlock(A)
+        .at(2)
+        .load(X);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
+fn a_semaphore_that_another_thread_posts_orders() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .at(1)
+        .store(X)
+        .persist(X)
+        .call("sem_post", &[A]);
+    run.at(3).store(Y).persist(Y);
+    run.thread(T3)
+        .call("sem_wait", &[A])
+        .at(2)
+        .load(X)
+        .at(4)
+        .load(Y);
+    assert_eq!(run.races(), ["3-4"]);
+}
+
+#[test]
+fn a_semaphore_that_its_thread_posts_is_a_lock() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .call("sem_wait", &[A])
+        .at(1)
+        .store(X)
+        .persist(X);
+    run.call("sem_post", &[A]).at(3).store(Y).persist(Y);
+    run.thread(T3)
+        .call("sem_wait", &[A])
+        .at(2)
+        .load(X)
+        .at(4)
+        .load(Y);
+    run.call("sem_post", &[A]);
+    assert_eq!(run.races(), ["3-4"]);
+}
+
+#[test]
+fn a_semaphore_that_two_threads_hold_is_no_lock() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .call("sem_wait", &[A])
+        .at(1)
+        .store(X)
+        .persist(X);
+    run.thread(T3)
+        .call("sem_wait", &[A])
+        .at(2)
+        .load(X)
+        .call("sem_post", &[A]);
+    run.thread(T2).call("sem_post", &[A]);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
+fn a_barrier_orders_what_is_before_it_and_what_is_after_it() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .at(1)
+        .store(X)
+        .persist(X)
+        .begin("pthread_barrier_wait", &[A]);
+    run.thread(T3)
+        .at(2)
+        .load(Y)
+        .begin("pthread_barrier_wait", &[A]);
+    run.end("pthread_barrier_wait", 1).at(3).load(X);
+    run.thread(T2)
+        .end("pthread_barrier_wait", 0)
+        .at(4)
+        .store(Y)
+        .persist(Y);
+    run.at(5).store(Z).persist(Z);
+    run.thread(T3).at(6).load(Z);
+    assert_eq!(run.races(), ["5-6"]);
+}
+
+#[test]
+fn a_thread_that_is_woken_knows_what_the_waker_did() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T3).lock(A).begin("pthread_cond_wait", &[B, A]);
+    run.thread(T2).at(1).store(X).persist(X).lock(A);
+    run.call("pthread_cond_signal", &[B]).unlock(A);
+    run.at(3).store(Y).persist(Y);
+    run.thread(T3).end("pthread_cond_wait", 0);
+    run.at(2).load(X).at(4).load(Y).unlock(A);
+    assert_eq!(run.races(), ["3-4"]);
+}
+
+#[test]
+fn a_signal_before_the_wait_orders_nothing() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .at(1)
+        .store(X)
+        .persist(X)
+        .call("pthread_cond_signal", &[B]);
+    run.thread(T3).lock(A).begin("pthread_cond_wait", &[B, A]);
+    run.end("pthread_cond_wait", 0).at(2).load(X).unlock(A);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
+fn a_lock_is_not_held_while_its_thread_waits() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2).lock(A).at(1).store(X);
+    run.begin("pthread_cond_wait", &[B, A])
+        .end("pthread_cond_wait", 0);
+    run.persist(X).at(3).store(Y).persist(Y).unlock(A);
+    run.thread(T3).lock(A).at(2).load(X).at(4).load(Y).unlock(A);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
+fn an_initialiser_is_done_before_anybody_continues() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2)
+        .begin("pthread_once", &[A])
+        .at(1)
+        .store(X)
+        .persist(X);
+    run.end("pthread_once", 0);
+    run.thread(T3).call("pthread_once", &[A]).at(2).load(X);
+    assert!(run.races().is_empty());
+}

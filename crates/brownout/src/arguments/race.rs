@@ -1,0 +1,51 @@
+//! `brownout race`.
+
+use std::path::PathBuf;
+
+use brownout_trace::ProcessEnd;
+use clap::Args;
+
+use super::target_end::target_end;
+use super::{FindingArgs, SelectionArgs};
+
+/// Report loads that can read what another thread has stored before a crash cannot lose it any more, in a trace
+///
+/// The trace must contain loads: record it with --loads. Locks and the order of threads decide which loads can do that, so one run
+/// shows races that did not happen in it. `brownout explain persistency-race` describes them.
+///
+/// Exits with 1 if a finding reaches --fail-on; with 3 if the trace has no loads, or no two threads that access persistent
+/// memory, or if not everything could be examined; with 4 if the recorded program failed on its own, regardless of findings.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  brownout record --loads -o run.trace -- ./kvstore /mnt/pmem/pool --threads 8
+  brownout race run.trace
+  brownout race run.trace --verbose --fail-on warning
+  brownout race brownout.out --out brownout.out")]
+pub struct RaceArgs {
+    /// The trace to read, or a results directory with one
+    #[arg(value_name = "TRACE-OR-DIR")]
+    pub trace: PathBuf,
+
+    /// Also write the results to DIR: findings.jsonl, report.html, report.sarif, junit.xml and run.json
+    ///
+    /// Findings of other analyses of the same trace in DIR are kept.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+
+    /// Also report stores to memory that no other thread knew of yet
+    #[arg(long)]
+    pub no_init_removal: bool,
+
+    /// Also count this exit status, or death by this signal, as success of the recorded program: 3, SIGTERM; can be given more
+    /// than once
+    ///
+    /// Exit status 0 always counts as success, and so does what counted as success for the results in a directory.
+    #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
+    pub target_success: Vec<ProcessEnd>,
+
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+
+    #[command(flatten)]
+    pub findings: FindingArgs,
+}

@@ -10,7 +10,7 @@ struct pool {
 
 static void construct(struct pool *pool, uint64_t key) {
   STORE(pool->record[0].word[0], key);
-  STORE(pool->record[1].word[0], key * 10); // expect: transient-data, unpersisted-read // missing-store: recovery-failed
+  STORE(pool->record[1].word[0], key * 10); // confirmed: transient-data // expect: unpersisted-read // missing-store: recovery-failed
   FLUSH(pool->record[0]);
   FENCE();
 }

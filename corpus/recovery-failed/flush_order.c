@@ -9,7 +9,7 @@ struct pool {
 };
 
 static void append(struct pool *pool, uint64_t number) {
-  STORE(pool->entry[number].word[0], number + 1); // expect: delayed-persist, unpersisted-read // missing-store: recovery-failed
+  STORE(pool->entry[number].word[0], number + 1); // confirmed: delayed-persist // expect: unpersisted-read // missing-store: recovery-failed
   STORE(pool->length.word[0], number + 1);
   PERSIST(pool->length); // expect: recovery-failed
   PERSIST(pool->entry[number]);

@@ -11,7 +11,7 @@ struct pool {
 static void update(struct pool *pool, uint64_t number) {
   uint64_t slot = number % 2;
   SET(pool->version[slot].word[0], number);
-  STORE(pool->current.word[0], slot); // expect: transient-data, unpersisted-read // missing-store: recovery-failed
+  STORE(pool->current.word[0], slot); // confirmed: transient-data // expect: unpersisted-read // missing-store: recovery-failed
   PERSIST(pool->version[slot]); // expect: redundant-flush
   SET(pool->done.word[0], number); // expect: recovery-failed
 }

@@ -9,7 +9,7 @@ struct pool {
 };
 
 static void collect(struct pool *pool) {
-  STORE(pool->reference.word[0], 0); // expect: delayed-persist, unpersisted-read // missing-store: recovery-failed
+  STORE(pool->reference.word[0], 0); // confirmed: delayed-persist // expect: unpersisted-read // missing-store: recovery-failed
   SET(pool->is_used[1].word[0], 0); // expect: recovery-failed
   PERSIST(pool->reference);
 }

@@ -12,7 +12,7 @@ static void create(struct pool *pool) {
   STORE(pool->header.word[0], 0xb10c);
   FLUSH(pool->layout); // expect: recovery-failed
   FLUSH(pool->header);
-  FENCE(); // expect: fence-orders-many
+  FENCE(); // confirmed: fence-orders-many
 }
 
 static int recover(const struct pool *pool) {

@@ -10,7 +10,7 @@ struct pool {
 
 static void insert(struct pool *pool, uint64_t number) {
   SET(pool->entry[number].word[0], number + 1); // expect: recovery-failed
-  STORE(pool->count.word[0], number + 1); // expect: transient-data, unpersisted-read // missing-store: recovery-failed
+  STORE(pool->count.word[0], number + 1); // confirmed: transient-data // expect: unpersisted-read // missing-store: recovery-failed
 }
 
 static int recover(const struct pool *pool) {

@@ -9,7 +9,7 @@ struct pool {
 };
 
 static void reuse(struct pool *pool) {
-  STORE(pool->next[2].word[0], 0); // expect: delayed-persist, unpersisted-read // missing-store: recovery-hung
+  STORE(pool->next[2].word[0], 0); // confirmed: delayed-persist // expect: unpersisted-read // missing-store: recovery-hung
   STORE(pool->next[1].word[0], 2);
   PERSIST(pool->next[1]); // expect: recovery-hung
   PERSIST(pool->next[2]);

@@ -12,7 +12,7 @@ pub type Reads = Vec<(u64, u8)>;
 /// How a recovery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// `None` if it ran natively, to confirm a failure.
+    /// `None` if it ran natively, to confirm a failure or to try a finding of lint.
     pub reads: Option<Reads>,
     pub status: i64,
     /// What it printed, if it did not pass.

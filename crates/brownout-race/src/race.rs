@@ -4,6 +4,8 @@
 //! `synchronization` tracks locks and threads, `lines` removes initialisation, `lifetimes` determines effective locksets, and
 //! [`pairs`](crate::pairs) is Algorithm 1.
 
+mod calls;
+
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -24,15 +26,15 @@ use crate::allocations::AllocationFunctions;
 use crate::clocks::Clocks;
 use crate::lifetimes::{Knowledge, StoreTag};
 use crate::lines::Lines;
-use crate::locks::{LockName, LockOperation, Locks};
+use crate::locks::Locks;
 use crate::observations::{DependentId, Observations, ObservedLoad};
 use crate::outcome::{RaceCounts, RaceOutcome};
 use crate::pairs::Pairing;
 use crate::publication::Publication;
 use crate::sites::{AccessOwner, RaceSite, Sites, TargetCode};
 use crate::sync_functions::{CustomLock, SyncFunctions};
-use crate::synchronization::{Caller, Synchronization, apply_recognised};
-use crate::threads::{OpenCall, PendingLoad, Threads};
+use crate::synchronization::Synchronization;
+use crate::threads::{PendingLoad, Threads};
 
 /// Loads of a thread without a store in between that may still turn out harmless.
 const PENDING_LOADS: usize = 4096;
@@ -155,66 +157,10 @@ impl<C: TargetCode> RaceDetector<C> {
 
     fn observe_rare(&mut self, event: &Event<'_>, definitions: &Definitions) {
         match event.kind {
-            EventKind::Call { function, args } => {
-                let by = self.access(event);
-                let allocations = &mut self.knowledge.threads[by.thread].allocations;
-                allocations.called(function, args, &mut self.allocators, definitions);
-                let Some(meaning) = self.functions.get(function, definitions) else {
-                    return;
-                };
-                let mut call = OpenCall::new(function, args, meaning);
-                let (caller, process) = (Caller::from(by), event.process);
-                let addresses = &mut self.addresses;
-                let name = |addr| lock_name(addresses, process, addr, definitions);
-                let knowledge = &mut self.knowledge;
-                self.synchronization
-                    .called(caller, meaning, args, knowledge, name, &mut call);
-                knowledge.threads[by.thread].open.push(call);
-            }
-            EventKind::Return { function, value } => {
-                let by = self.access(event);
-                let allocations = &mut self.knowledge.threads[by.thread].allocations;
-                if let Some((addr, len)) = allocations.returned(function, value)
-                    && let Some(object) =
-                        self.addresses
-                            .resolve(event.process, addr, len, definitions)
-                {
-                    self.publication
-                        .allocated(object, &mut self.knowledge.lines);
-                }
-                let Some(meaning) = self.functions.get(function, definitions) else {
-                    return;
-                };
-                let open = &mut self.knowledge.threads[by.thread].open;
-                let Some(index) = open.iter().rposition(|call| call.function == function) else {
-                    return;
-                };
-                let call = open.remove(index);
-                let (caller, process) = (Caller::from(by), event.process);
-                let addresses = &mut self.addresses;
-                let name = |addr| lock_name(addresses, process, addr, definitions);
-                let value = value.map(|[value, _]| value);
-                let knowledge = &mut self.knowledge;
-                self.synchronization
-                    .returned(caller, meaning, call, value, knowledge, name);
-            }
-            EventKind::LockAcquire { word, .. } => {
-                let by = self.access(event);
-                if let Some(mode) = self.recognised.mode(event.index) {
-                    let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
-                    if let LockName::InFile { file, offset } = lock {
-                        self.knowledge.add_lock_word(pm_address(file, offset));
-                    }
-                    let acquire = LockOperation::Acquire { lock, mode };
-                    apply_recognised(by.thread, acquire, &mut self.knowledge);
-                }
-            }
-            EventKind::LockRelease { word, .. } => {
-                let by = self.access(event);
-                let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
-                let release = LockOperation::Release { lock };
-                apply_recognised(by.thread, release, &mut self.knowledge);
-            }
+            EventKind::Call { .. }
+            | EventKind::Return { .. }
+            | EventKind::LockAcquire { .. }
+            | EventKind::LockRelease { .. } => self.synchronize(event, definitions),
             EventKind::Sync(sync) => {
                 let by = self.access(event);
                 let site = self.sites.of(event, definitions);
@@ -440,7 +386,7 @@ impl<C: TargetCode> RaceDetector<C> {
         definitions: &Definitions,
     ) -> Option<FileRange> {
         // Small numbers, and the header of a pool, are no objects.
-        if value < brownout_model::PAGE || value % 8 != 0 {
+        if value < brownout_model::PAGE || !value.is_multiple_of(8) {
             return None;
         }
         let space = definitions.process(process)?.address_space();
@@ -634,31 +580,5 @@ fn pm_address(file: FileId, offset: u64) -> PmAddress {
     PmAddress {
         space: SpaceId(file.0),
         offset,
-    }
-}
-
-/// The lock, or another object that threads share, at an address.
-fn lock_name(
-    addresses: &mut AddressCache,
-    process: ProcessId,
-    addr: u64,
-    definitions: &Definitions,
-) -> LockName {
-    let addr = Address(addr);
-    match addresses.resolve(process, addr, 1, definitions) {
-        Some(range) => LockName::InFile {
-            file: range.file,
-            offset: range.offset,
-        },
-        None => LockName::InMemory { process, addr },
-    }
-}
-
-impl From<Access> for Caller {
-    fn from(by: Access) -> Self {
-        Caller {
-            thread: by.thread,
-            time: by.time,
-        }
     }
 }

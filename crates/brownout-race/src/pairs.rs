@@ -15,7 +15,7 @@ use crate::accesses::{AccessGroup, LoadKind, StoreEnd, StoreExample, StoreLife};
 use crate::lifetimes::Knowledge;
 use crate::lines::LineNumber;
 use crate::locks::{LocksetId, Protection};
-use crate::observations::{Harm, ObservedPair};
+use crate::observations::{Harm, ObservedPair, PairKey};
 use crate::outcome::{
     ExcludedPair, RaceCounts, RaceOutcome, RacyAccess, RacyEnd, RacyLoad, RawRace,
 };
@@ -32,11 +32,13 @@ struct SitePair {
     observed: Option<ObservedPair>,
 }
 
+type KeyedPair = (PairKey, SitePair);
+
 /// Compares the accesses of a run.
 pub(crate) struct Pairing {
     knowledge: Knowledge,
     counts: RaceCounts,
-    races: FxHashMap<(RaceSite, RaceSite), SitePair>,
+    races: FxHashMap<PairKey, SitePair>,
     excluded: FxHashSet<ExcludedPair>,
 }
 
@@ -157,8 +159,7 @@ impl Pairing {
     }
 
     pub(crate) fn outcome<C>(mut self, selection: Selection, code: C) -> RaceOutcome<C> {
-        let mut by_store: BTreeMap<RaceSite, Vec<((RaceSite, RaceSite), SitePair)>> =
-            BTreeMap::new();
+        let mut by_store: BTreeMap<RaceSite, Vec<KeyedPair>> = BTreeMap::new();
         for (key, pair) in std::mem::take(&mut self.races) {
             by_store.entry(key.0).or_default().push((key, pair));
         }
@@ -185,7 +186,7 @@ impl Pairing {
         }
     }
 
-    fn race(&self, mut pairs: Vec<((RaceSite, RaceSite), SitePair)>) -> RawRace {
+    fn race(&self, mut pairs: Vec<KeyedPair>) -> RawRace {
         pairs.sort_by_key(|(key, pair)| {
             let observed = pair.observed.as_ref();
             let harm = observed.map_or(Harm::Unknown, |observed| observed.harm);

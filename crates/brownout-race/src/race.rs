@@ -4,16 +4,16 @@
 //! `synchronization` tracks locks and threads, `lines` removes initialisation, `lifetimes` determines effective locksets, and
 //! [`pairs`](crate::pairs) is Algorithm 1.
 
+mod calls;
+mod effects;
+
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
-use brownout_model::{
-    Access, FlushEffect, LINE, PmAddress, Profile, SpaceId, StoreKind, Time, Tracker, line_parts,
-};
+use brownout_model::{Access, PmAddress, Profile, SpaceId, StoreKind, Time, Tracker};
 use brownout_trace::selection::{Patterns, Selection, Survey};
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FileId, FileRange, FlushKind, ProcessId,
-    RecognisedLocks, StoreFlavor, Sync, Visitor,
+    Definitions, Event, EventKind, FileId, RecognisedLocks, StoreFlavor, Visitor,
 };
 
 use rustc_hash::FxHashMap;
@@ -22,22 +22,17 @@ use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
 use crate::allocations::AllocationFunctions;
 use crate::clocks::Clocks;
-use crate::lifetimes::{Knowledge, StoreTag};
+use crate::lifetimes::Knowledge;
 use crate::lines::Lines;
-use crate::locks::{LockName, LockOperation, Locks};
-use crate::observations::{DependentId, Observations, ObservedLoad};
+use crate::locks::Locks;
+use crate::observations::Observations;
 use crate::outcome::{RaceCounts, RaceOutcome};
 use crate::pairs::Pairing;
 use crate::publication::Publication;
-use crate::sites::{AccessOwner, RaceSite, Sites, TargetCode};
+use crate::sites::{RaceSite, Sites, TargetCode};
 use crate::sync_functions::{CustomLock, SyncFunctions};
-use crate::synchronization::{Caller, Synchronization, apply_recognised};
-use crate::threads::{OpenCall, PendingLoad, Threads};
-
-/// Loads of a thread without a store in between that may still turn out harmless.
-const PENDING_LOADS: usize = 4096;
-/// How far behind its beginning an object of unknown size is assumed to reach.
-const UNKNOWN_OBJECT: u64 = 256;
+use crate::synchronization::Synchronization;
+use crate::threads::Threads;
 
 /// How races are looked for.
 #[derive(Clone, Debug)]
@@ -155,66 +150,10 @@ impl<C: TargetCode> RaceDetector<C> {
 
     fn observe_rare(&mut self, event: &Event<'_>, definitions: &Definitions) {
         match event.kind {
-            EventKind::Call { function, args } => {
-                let by = self.access(event);
-                let allocations = &mut self.knowledge.threads[by.thread].allocations;
-                allocations.called(function, args, &mut self.allocators, definitions);
-                let Some(meaning) = self.functions.get(function, definitions) else {
-                    return;
-                };
-                let mut call = OpenCall::new(function, args, meaning);
-                let (caller, process) = (Caller::from(by), event.process);
-                let addresses = &mut self.addresses;
-                let name = |addr| lock_name(addresses, process, addr, definitions);
-                let knowledge = &mut self.knowledge;
-                self.synchronization
-                    .called(caller, meaning, args, knowledge, name, &mut call);
-                knowledge.threads[by.thread].open.push(call);
-            }
-            EventKind::Return { function, value } => {
-                let by = self.access(event);
-                let allocations = &mut self.knowledge.threads[by.thread].allocations;
-                if let Some((addr, len)) = allocations.returned(function, value)
-                    && let Some(object) =
-                        self.addresses
-                            .resolve(event.process, addr, len, definitions)
-                {
-                    self.publication
-                        .allocated(object, &mut self.knowledge.lines);
-                }
-                let Some(meaning) = self.functions.get(function, definitions) else {
-                    return;
-                };
-                let open = &mut self.knowledge.threads[by.thread].open;
-                let Some(index) = open.iter().rposition(|call| call.function == function) else {
-                    return;
-                };
-                let call = open.remove(index);
-                let (caller, process) = (Caller::from(by), event.process);
-                let addresses = &mut self.addresses;
-                let name = |addr| lock_name(addresses, process, addr, definitions);
-                let value = value.map(|[value, _]| value);
-                let knowledge = &mut self.knowledge;
-                self.synchronization
-                    .returned(caller, meaning, call, value, knowledge, name);
-            }
-            EventKind::LockAcquire { word, .. } => {
-                let by = self.access(event);
-                if let Some(mode) = self.recognised.mode(event.index) {
-                    let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
-                    if let LockName::InFile { file, offset } = lock {
-                        self.knowledge.add_lock_word(pm_address(file, offset));
-                    }
-                    let acquire = LockOperation::Acquire { lock, mode };
-                    apply_recognised(by.thread, acquire, &mut self.knowledge);
-                }
-            }
-            EventKind::LockRelease { word, .. } => {
-                let by = self.access(event);
-                let lock = lock_name(&mut self.addresses, event.process, word.0, definitions);
-                let release = LockOperation::Release { lock };
-                apply_recognised(by.thread, release, &mut self.knowledge);
-            }
+            EventKind::Call { .. }
+            | EventKind::Return { .. }
+            | EventKind::LockAcquire { .. }
+            | EventKind::LockRelease { .. } => self.synchronize(event, definitions),
             EventKind::Sync(sync) => {
                 let by = self.access(event);
                 let site = self.sites.of(event, definitions);
@@ -317,303 +256,6 @@ impl<C: TargetCode> RaceDetector<C> {
         }
     }
 
-    fn load(
-        &mut self,
-        by: Access,
-        site: RaceSite,
-        (process, addr): (ProcessId, Address),
-        bytes: &[u8],
-        definitions: &Definitions,
-    ) {
-        let value = bytes.first_chunk::<8>().copied().map(u64::from_le_bytes);
-        let value = value.filter(|_| bytes.len() == 8);
-        let len = bytes.len() as u64;
-        self.read(by, site, (process, addr), len, value, definitions);
-    }
-
-    /// A thread reads bytes; `value` is what it has read, if that can be a pointer.
-    fn read(
-        &mut self,
-        by: Access,
-        site: RaceSite,
-        (process, addr): (ProcessId, Address),
-        len: u64,
-        value: Option<u64>,
-        definitions: &Definitions,
-    ) {
-        let is_data = self.is_data(by, site);
-        let Some(range) = self.addresses.resolve(process, addr, len, definitions) else {
-            return;
-        };
-        self.knowledge.threads[by.thread].has_accessed = true;
-        let tainted = !self.knowledge.threads[by.thread].taints.is_empty();
-        let target = match value {
-            Some(value) if tainted => self.target(process, range.file, value, definitions),
-            _ => None,
-        };
-        if let Some(target) = target {
-            let thread = &mut self.knowledge.threads[by.thread];
-            thread.taints.loaded_pointer(range, target);
-        }
-        for (offset, bytes, _) in line_parts(range.offset, range.len) {
-            let address = pm_address(range.file, offset);
-            let line = self.knowledge.lines.number(address);
-            let seen = self.knowledge.lines.load(line, by.thread, bytes);
-            self.publication.seen(line, seen, &mut self.knowledge.lines);
-            if !is_data {
-                continue;
-            }
-            self.observe_unpersisted(by, site, (address, bytes), (process, value), definitions);
-            let kept = match self.knowledge.removes_initialisation {
-                true => bytes.without(self.knowledge.lines.initialised_by(line, by.thread)),
-                false => bytes,
-            };
-            if !kept.is_empty() {
-                let thread = &mut self.knowledge.threads[by.thread];
-                thread.pending.push(PendingLoad {
-                    line,
-                    bytes: kept,
-                    site,
-                    clock: thread.clock,
-                    locks: thread.held.now(),
-                    time: by.time,
-                    flushed: false,
-                });
-            }
-        }
-        if self.knowledge.threads[by.thread].pending.len() > PENDING_LOADS {
-            self.knowledge.settle_loads(by.thread);
-        }
-    }
-
-    /// Notes which stores of other threads a load reads that a crash could lose now.
-    fn observe_unpersisted(
-        &mut self,
-        by: Access,
-        site: RaceSite,
-        (address, bytes): (PmAddress, brownout_model::ByteMask),
-        (process, value): (ProcessId, Option<u64>),
-        definitions: &Definitions,
-    ) {
-        let Some(slot) = self.tracker.known_line(address) else {
-            return;
-        };
-        if self.tracker.live_bytes(slot).and(bytes).is_empty() {
-            return;
-        }
-        let live = self.tracker.live(slot);
-        let read: Vec<_> = live
-            .filter(|store| store.thread != by.thread && store.tag.is_data)
-            .filter(|store| !store.bytes.and(bytes).is_empty())
-            .map(|store| (store.time, store.tag.site, store.bytes.and(bytes)))
-            .collect();
-        if read.is_empty() {
-            return;
-        }
-        let file = FileId(address.space.0);
-        let target = value.and_then(|value| self.target(process, file, value, definitions));
-        let line = self.knowledge.lines.number(address);
-        for (source, store_site, bytes) in read {
-            self.knowledge.observations.read(source);
-            let thread = &mut self.knowledge.threads[by.thread];
-            let load = ObservedLoad {
-                pair: (store_site, site),
-                line,
-                bytes,
-                source,
-                time: by.time,
-                value,
-                target,
-                flushed: false,
-            };
-            thread.taints.add(&load);
-            thread.observed.push(load);
-        }
-    }
-
-    /// What a loaded value points to: it is an address in a mapping, or an offset in the file that it was loaded from.
-    fn target(
-        &mut self,
-        process: ProcessId,
-        file: FileId,
-        value: u64,
-        definitions: &Definitions,
-    ) -> Option<FileRange> {
-        // Small numbers, and the header of a pool, are no objects.
-        if value < brownout_model::PAGE || value % 8 != 0 {
-            return None;
-        }
-        let space = definitions.process(process)?.address_space();
-        if let Some(range) = space.resolve(Address(value), UNKNOWN_OBJECT) {
-            return Some(range);
-        }
-        let is_offset = space.mappings().any(|mapping| {
-            mapping.file == file
-                && (mapping.offset..mapping.offset.saturating_add(mapping.len)).contains(&value)
-        });
-        is_offset.then_some(FileRange {
-            file,
-            offset: value,
-            len: UNKNOWN_OBJECT,
-        })
-    }
-
-    /// Whether what an instruction accesses is data of the user.
-    fn is_data(&self, by: Access, site: RaceSite) -> bool {
-        self.sites.owner(site) == AccessOwner::User
-            && !self.knowledge.threads[by.thread].is_in_lock_function()
-    }
-
-    fn store(
-        &mut self,
-        by: Access,
-        site: RaceSite,
-        (process, addr): (ProcessId, Address),
-        bytes: &[u8],
-        kind: StoreKind,
-        definitions: &Definitions,
-    ) {
-        let is_data = self.is_data(by, site);
-        let is_lock = !is_data && self.sites.owner(site) != AccessOwner::Library;
-        // What a thread has read can be the reason for what it stores; the word of a lock is no effect.
-        if !is_lock {
-            self.knowledge.settle_loads(by.thread);
-        }
-        let (mut addr, mut bytes) = (addr, bytes);
-        while !bytes.is_empty() {
-            let len = bytes.len() as u64;
-            let Some(range) = self.addresses.resolve(process, addr, len, definitions) else {
-                return;
-            };
-            let (now, later) = bytes.split_at(range.len as usize);
-            let Knowledge {
-                threads,
-                observations,
-                lines,
-                ..
-            } = &mut self.knowledge;
-            threads[by.thread].has_accessed = true;
-            threads[by.thread].allocations.stored(addr, now);
-            let thread = &threads[by.thread];
-            let dependent = match is_lock || thread.taints.is_empty() {
-                true => DependentId::default(),
-                false => observations.stored(&thread.taints, range, now),
-            };
-            let tag = StoreTag {
-                site,
-                clock: thread.clock,
-                locks: thread.held.now(),
-                lock_clock: thread.held.clock(),
-                dependent,
-                is_data,
-            };
-            for (offset, part, _) in line_parts(range.offset, range.len) {
-                let address = pm_address(range.file, offset);
-                let line = lines.number(address);
-                let seen = lines.store(line, by.thread, part);
-                self.publication.seen(line, seen, lines);
-            }
-            self.publication.stored(range, now, lines, |value| {
-                let space = definitions.process(process)?.address_space();
-                let target = space.resolve(Address(value), 1)?;
-                Some(pm_address(target.file, target.offset))
-            });
-            for (offset, part, _) in line_parts(range.offset, range.len) {
-                let line = self.tracker.line(pm_address(range.file, offset));
-                self.tracker
-                    .store(&mut self.knowledge, by, line, part, kind, tag);
-            }
-            if is_data {
-                self.counts.stores += 1;
-            }
-            addr = Address(addr.0.wrapping_add(range.len));
-            bytes = later;
-        }
-    }
-
-    fn flush(
-        &mut self,
-        by: Access,
-        site: RaceSite,
-        (process, addr): (ProcessId, Address),
-        kind: FlushKind,
-        definitions: &Definitions,
-    ) {
-        let Some(range) = self.addresses.resolve(process, addr, 1, definitions) else {
-            return;
-        };
-        let address = pm_address(range.file, range.offset - range.offset % LINE);
-        let Knowledge { threads, lines, .. } = &mut self.knowledge;
-        let thread = &mut threads[by.thread];
-        if let Some(line) = lines.find(address) {
-            for load in thread.pending.iter_mut().filter(|load| load.line == line) {
-                load.flushed = true;
-            }
-            for load in thread.observed.iter_mut().filter(|load| load.line == line) {
-                load.flushed = true;
-            }
-        }
-        let effect = match kind {
-            FlushKind::Clflush => FlushEffect::Immediate,
-            _ => FlushEffect::Deferred,
-        };
-        self.knowledge.persisting = site;
-        if let Some(line) = self.tracker.find_line(address) {
-            self.tracker
-                .flush(&mut self.knowledge, by, line, effect, ());
-        }
-        if effect == FlushEffect::Immediate {
-            self.forgive(by);
-        }
-    }
-
-    fn fence(&mut self, by: Access, site: RaceSite) {
-        self.knowledge.persisting = site;
-        self.tracker.fence(&mut self.knowledge, by);
-        self.forgive(by);
-    }
-
-    /// What a thread has read and flushed is durable now, before the thread has stored anything: that is no race.
-    fn forgive(&mut self, by: Access) {
-        let thread = &mut self.knowledge.threads[by.thread];
-        thread.pending.retain(|load| !load.flushed);
-        for load in thread.observed.extract_if(.., |load| load.flushed) {
-            thread.taints.remove(load.time);
-        }
-    }
-
-    fn sync(
-        &mut self,
-        (by, site): (Access, RaceSite),
-        process: ProcessId,
-        sync: Sync,
-        definitions: &Definitions,
-    ) {
-        let ranges = match sync {
-            Sync::Msync {
-                addr,
-                len,
-                asynchronous: false,
-            } => AddressCache::resolve_all(process, addr, len, definitions),
-            Sync::Fsync { file } | Sync::Fdatasync { file } | Sync::Syncfs { file } => {
-                vec![FileRange {
-                    file,
-                    offset: 0,
-                    len: u64::MAX,
-                }]
-            }
-            // The others do not wait for all that is needed.
-            _ => return,
-        };
-        self.knowledge.persisting = site;
-        for range in ranges {
-            let bytes = range.offset..range.offset.saturating_add(range.len);
-            let space = SpaceId(range.file.0);
-            self.tracker
-                .write_back(&mut self.knowledge, by, space, bytes);
-        }
-    }
-
     fn end_thread(&mut self, by: Access) {
         self.knowledge.settle_loads(by.thread);
         self.knowledge.threads.end(by.thread);
@@ -634,31 +276,5 @@ fn pm_address(file: FileId, offset: u64) -> PmAddress {
     PmAddress {
         space: SpaceId(file.0),
         offset,
-    }
-}
-
-/// The lock, or another object that threads share, at an address.
-fn lock_name(
-    addresses: &mut AddressCache,
-    process: ProcessId,
-    addr: u64,
-    definitions: &Definitions,
-) -> LockName {
-    let addr = Address(addr);
-    match addresses.resolve(process, addr, 1, definitions) {
-        Some(range) => LockName::InFile {
-            file: range.file,
-            offset: range.offset,
-        },
-        None => LockName::InMemory { process, addr },
-    }
-}
-
-impl From<Access> for Caller {
-    fn from(by: Access) -> Self {
-        Caller {
-            thread: by.thread,
-            time: by.time,
-        }
     }
 }

@@ -1,0 +1,119 @@
+//! Calls of functions that synchronise or allocate, and locks that are recognised by their instructions.
+
+use brownout_model::Access;
+use brownout_trace::{
+    Address, CallArguments, Definitions, Event, EventKind, FunctionId, ProcessId,
+};
+
+use super::{RaceDetector, pm_address};
+use crate::address_cache::AddressCache;
+use crate::locks::{LockName, LockOperation};
+use crate::sites::TargetCode;
+use crate::synchronization::{Caller, apply_recognised};
+use crate::threads::OpenCall;
+
+impl<C: TargetCode> RaceDetector<C> {
+    /// Takes a call, a return, or an operation on a recognised lock.
+    pub(super) fn synchronize(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        let by = (self.access(event), event.process);
+        match event.kind {
+            EventKind::Call { function, args } => self.called(by, function, args, definitions),
+            EventKind::Return { function, value } => {
+                self.returned(by, function, value, definitions);
+            }
+            EventKind::LockAcquire { word, .. } => {
+                if let Some(mode) = self.recognised.mode(event.index) {
+                    let lock = lock_name(&mut self.addresses, by.1, word.0, definitions);
+                    if let LockName::InFile { file, offset } = lock {
+                        self.knowledge.add_lock_word(pm_address(file, offset));
+                    }
+                    let acquire = LockOperation::Acquire { lock, mode };
+                    apply_recognised(by.0.thread, acquire, &mut self.knowledge);
+                }
+            }
+            EventKind::LockRelease { word, .. } => {
+                let lock = lock_name(&mut self.addresses, by.1, word.0, definitions);
+                let release = LockOperation::Release { lock };
+                apply_recognised(by.0.thread, release, &mut self.knowledge);
+            }
+            _ => {}
+        }
+    }
+
+    fn called(
+        &mut self,
+        (by, process): (Access, ProcessId),
+        function: FunctionId,
+        args: CallArguments,
+        definitions: &Definitions,
+    ) {
+        let allocations = &mut self.knowledge.threads[by.thread].allocations;
+        allocations.called(function, args, &mut self.allocators, definitions);
+        let Some(meaning) = self.functions.get(function, definitions) else {
+            return;
+        };
+        let mut call = OpenCall::new(function, args, meaning);
+        let addresses = &mut self.addresses;
+        let name = |addr| lock_name(addresses, process, addr, definitions);
+        let (caller, knowledge) = (Caller::from(by), &mut self.knowledge);
+        self.synchronization
+            .called(caller, meaning, args, knowledge, name, &mut call);
+        knowledge.threads[by.thread].open.push(call);
+    }
+
+    fn returned(
+        &mut self,
+        (by, process): (Access, ProcessId),
+        function: FunctionId,
+        value: Option<[u64; 2]>,
+        definitions: &Definitions,
+    ) {
+        let allocations = &mut self.knowledge.threads[by.thread].allocations;
+        if let Some((addr, len)) = allocations.returned(function, value)
+            && let Some(object) = self.addresses.resolve(process, addr, len, definitions)
+        {
+            self.publication
+                .allocated(object, &mut self.knowledge.lines);
+        }
+        let Some(meaning) = self.functions.get(function, definitions) else {
+            return;
+        };
+        let open = &mut self.knowledge.threads[by.thread].open;
+        let Some(index) = open.iter().rposition(|call| call.function == function) else {
+            return;
+        };
+        let call = open.remove(index);
+        let addresses = &mut self.addresses;
+        let name = |addr| lock_name(addresses, process, addr, definitions);
+        let value = value.map(|[value, _]| value);
+        let (caller, knowledge) = (Caller::from(by), &mut self.knowledge);
+        self.synchronization
+            .returned(caller, meaning, call, value, knowledge, name);
+    }
+}
+
+/// The lock, or another object that threads share, at an address.
+fn lock_name(
+    addresses: &mut AddressCache,
+    process: ProcessId,
+    addr: u64,
+    definitions: &Definitions,
+) -> LockName {
+    let addr = Address(addr);
+    match addresses.resolve(process, addr, 1, definitions) {
+        Some(range) => LockName::InFile {
+            file: range.file,
+            offset: range.offset,
+        },
+        None => LockName::InMemory { process, addr },
+    }
+}
+
+impl From<Access> for Caller {
+    fn from(by: Access) -> Self {
+        Caller {
+            thread: by.thread,
+            time: by.time,
+        }
+    }
+}

@@ -1,9 +1,11 @@
 //! Compares the locks in a trace with what the programs do (`tests/programs/threads/locks_*`).
 //!
 //! Events of a case are letters: `A` and `R` for the acquire and release of a lock, `a` and `r` if it is shared, and `s` for the
-//! store that shows where in the case they are. Counts that their thread never undoes are left out. What several threads or processes do is separated by a slash. An `A` without an `R` is no lock.
+//! store that shows where in the case they are. Counts that their thread never undoes are left out, and so are locks that only the C
+//! library takes. What several threads or processes do is separated by a slash. An `A` without an `R` is no lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,10 +62,25 @@ fn cases(trace: &Path, mut selects: impl FnMut(Address) -> bool) -> Vec<String> 
     }
     let mut reader = TraceReader::open(trace).unwrap();
     let mut start = Address(0);
+    let mut code: Range<u64> = 0..0;
+    let mut own: HashSet<Address> = HashSet::new();
     let mut cases: Vec<BTreeMap<(usize, ProcessId, ThreadId), String>> = Vec::new();
     let mut ended = true;
     while let Some(event) = reader.next().unwrap() {
+        if let EventKind::LockAcquire { word, .. } = event.kind
+            && code.contains(&event.pc.0)
+        {
+            own.insert(word);
+        }
         let letter = match event.kind {
+            EventKind::Module {
+                addr, len, path, ..
+            } => {
+                if path.ends_with("program") {
+                    code = addr.0..addr.0 + len;
+                }
+                continue;
+            }
             EventKind::Map(mapping) => {
                 start = mapping.addr;
                 continue;
@@ -78,7 +95,7 @@ fn cases(trace: &Path, mut selects: impl FnMut(Address) -> bool) -> Vec<String> 
             }
             EventKind::Store { addr, .. } if addr.0 == start.0 + 64 => 's',
             EventKind::LockAcquire { word, .. } | EventKind::LockRelease { word, .. }
-                if ended || !selects(word) =>
+                if ended || !own.contains(&word) || !selects(word) =>
             {
                 continue;
             }

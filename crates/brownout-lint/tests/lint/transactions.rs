@@ -432,7 +432,7 @@ fn stores_to_one_object_in_one_transaction_are_related() {
 #[test]
 fn the_root_is_an_object_and_unknown_objects_are_what_touches() {
     let mut run = TargetRun::new();
-    run.call(1, "root", &[POOL, 0x200], Some([7, A - POOL]));
+    run.call(1, "root_construct", &[POOL, 0x200], Some([7, A - POOL]));
     run.begin(2).at(3).store(A).at(4).store(A + 0x180);
     run.at(5).store(C).at(6).store(C + 0x38);
     run.at(7).store(C + 0x40).at(8).store(C + 0x80).commit(&[]);

@@ -1,5 +1,5 @@
 /* The store is made durable after the critical section: another thread can read it before. */
-// variants: clwb clflush nt
+// variants: clwb clflush
 // build: -pthread
 // check: --loads
 #include "../pm.h"

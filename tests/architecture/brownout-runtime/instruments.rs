@@ -25,7 +25,7 @@ pub mod locks {
     pub mod code {
         use crate::arch::translator::translate::Emission;
         use crate::arch::{Instruction, missing};
-        use crate::instruments::locks::{LoggedInstruction, AtomicOperation};
+        use crate::instruments::locks::{AtomicOperation, LoggedInstruction};
 
         /// Emits what is needed before an instruction.
         pub fn before(_insn: &Instruction, _out: &mut Emission<'_>) {

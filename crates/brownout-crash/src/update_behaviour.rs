@@ -13,7 +13,7 @@
 //! | `words` | which order a failed test shows to be open |
 //!
 //! Deviations from Squint: the order of stores to one line is a constraint like a guarantee when behaviours are compared; array indices are
-//! numbered by the order in which a behaviour touches them, and the updates of a field by a behaviour are told apart by their order.
+//! numbered by the order in which a behaviour touches them, and the updates of a field by a behaviour are distinguished by their order.
 //! Otherwise each slot of an array would be a behaviour of its own.
 //!
 //! Can miss: behaviours of stores whose type is not known; order between threads.

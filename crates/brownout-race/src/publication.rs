@@ -3,7 +3,7 @@
 //! HawkSet §3.1.3 names this the ideal, and approximates it by the first access of a second thread. Here allocations whose place and
 //! size are known are objects. An object is public once a pointer to it (its address, or its offset in the file, as in identifiers
 //! of libpmemobj) is in bytes that several threads can see, or once a second thread accesses it. A pointer in a private object does
-//! not publish anything until that object is public. Allocation makes memory private again, whoever used it before.
+//! not publish anything until that object is public. Allocation makes memory private again, even if others have used it.
 //!
 //! Can miss: allocations by other functions, and pointers in other forms; for these the approximation holds.
 

@@ -1,8 +1,9 @@
 //! `cargo xtask bench crash`: how fast recoveries are tried.
 //!
 //! The lower bound is the same recovery started by fork and exec alone, on a file that exists already, as many at a time.
-//! `brownout crash` must also make each image and isolate the recoveries: see [`recoveries`]. Then follows a whole check of twenty thousand transactions and as many removals, compared with the cost of
-//! running the program again for each failure point, as tools without a trace do.
+//! `brownout crash` must also make each image and isolate the recoveries: see [`recoveries`]. Then follows a whole check of twenty thousand
+//! transactions and as many removals, compared with the cost of running the program again for each failure point, as tools without a trace
+//! do.
 
 mod recoveries;
 

@@ -8,7 +8,7 @@ use clap::Args;
 use super::target_end::target_end;
 use super::{FindingArgs, SelectionArgs};
 
-/// Report loads that can read what another thread has stored before a crash cannot lose it any more, in a trace
+/// Report loads that can read what another thread has stored before it is durable, in a trace
 ///
 /// The trace must contain loads: record it with --loads. Locks and the order of threads decide which loads can do that, so one run
 /// shows races that did not happen in it. `brownout explain persistency-race` describes them.

@@ -7,8 +7,8 @@
  *
  * It works as long as it does not crash. It has four typical mistakes:
  *
- *   1. put() never flushes `entries`, which is not in the cache line of `end`: after a crash, the
- *      count may not match the log.
+ *   1. put() stores `entries` after `end`, in another cache line, and never flushes it: a crash between
+ *      the two, or one that loses it, leaves a count that does not match the log. That is two bugs.
  *   2. put() executes a redundant fence.
  *   3. erase() flushes a whole entry although it has changed only one line of it.
  *   4. erase() removes an entry and updates the count in two steps: after a crash between them,

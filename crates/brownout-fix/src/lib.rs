@@ -11,6 +11,7 @@ mod edit;
 mod helper;
 mod idiom;
 mod macros;
+mod patched_trace;
 mod refusal;
 mod repair;
 mod statement;
@@ -21,6 +22,9 @@ pub use diff::unified;
 pub use edit::{Edit, EditConflict, apply, in_order};
 pub use idiom::{CallEffect, Idioms};
 pub use macros::MacroDefinitions;
+pub use patched_trace::{
+    AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
+};
 pub use refusal::Refusal;
 pub use repair::{Operation, RepairRequest, Scope, SourceRepair};
 pub use syntax::{Language, SourceTree};

@@ -2,7 +2,7 @@
 //!
 //! This is the cheapest proof of a repair: nothing is executed, and every analysis of traces can judge the result. A repair adds its
 //! operations after a statement. The events of one execution of the statement are consecutive events of a thread; the execution ends
-//! before the thread's next event elsewhere, or when an instruction of the statement itself stores a second time.
+//! before the thread's next event elsewhere, or when an instruction of the statement itself stores or flushes a second time.
 //!
 //! It shows what the operations do, not that the edited source computes these addresses. Two executions of a statement whose
 //! stores are all made by a library are taken for one if no other event of the thread lies between them; the operations then come later
@@ -28,8 +28,6 @@ pub struct Membership {
     pub repair: usize,
     /// The statement's own instruction caused the event, not a library on its behalf.
     pub is_direct: bool,
-    /// Whether the repair flushes what this event stores.
-    pub is_flushed: bool,
 }
 
 /// Decides to which repaired statements events belong.
@@ -71,8 +69,8 @@ struct Execution {
     last: Event<'static>,
     /// The lines to flush, in the order of the stores.
     lines: Vec<u64>,
-    /// Instructions of the statement that have stored.
-    stored: FxHashSet<u64>,
+    /// Instructions of the statement itself that have stored or flushed.
+    done: FxHashSet<u64>,
 }
 
 /// Copies a trace and adds the operations of repairs.
@@ -130,31 +128,31 @@ fn note(executions: &mut Vec<Execution>, event: &Event<'_>, membership: &Members
             repair,
             last: position(event),
             lines: Vec::new(),
-            stored: FxHashSet::default(),
+            done: FxHashSet::default(),
         });
         executions.len() - 1
     });
     let execution = &mut executions[at];
     execution.last = position(event);
-    if let EventKind::Store {
-        addr,
-        bytes,
-        string,
-        ..
-    } = event.kind
-    {
-        if membership.is_direct && !string {
-            execution.stored.insert(event.pc.0);
-        }
-        if membership.is_flushed {
-            let last = addr.0 + (bytes.len() as u64).max(1) - 1;
-            for line in addr.0 / LINE..=last / LINE {
-                if !execution.lines.contains(&line) {
-                    execution.lines.push(line);
-                }
+    if membership.is_direct && is_step(event) {
+        execution.done.insert(event.pc.0);
+    }
+    if let EventKind::Store { addr, bytes, .. } = event.kind {
+        let last = addr.0 + (bytes.len() as u64).max(1) - 1;
+        for line in addr.0 / LINE..=last / LINE {
+            if !execution.lines.contains(&line) {
+                execution.lines.push(line);
             }
         }
     }
+}
+
+/// Whether an instruction does this once in each execution of its statement.
+fn is_step(event: &Event<'_>) -> bool {
+    matches!(
+        event.kind,
+        EventKind::Store { string: false, .. } | EventKind::Flush { .. }
+    )
 }
 
 /// The event without what it borrows.
@@ -177,10 +175,7 @@ impl Execution {
             .iter()
             .find(|member| member.repair == self.repair);
         let Some(member) = member else { return true };
-        let EventKind::Store { string, .. } = event.kind else {
-            return false;
-        };
-        member.is_direct && !string && self.stored.contains(&event.pc.0)
+        member.is_direct && is_step(event) && self.done.contains(&event.pc.0)
     }
 }
 
@@ -321,7 +316,6 @@ mod tests {
             let member = Membership {
                 repair: 0,
                 is_direct: event.pc.0 == 1,
-                is_flushed: true,
             };
             match event.pc.0 {
                 1 | 2 => vec![member],

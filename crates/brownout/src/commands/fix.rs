@@ -10,6 +10,7 @@ use crate::arguments::{FindingArgs, FixArgs, Format};
 use crate::console::{self, Console};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output;
 use crate::fix::{
     FindingRepair, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
 };
@@ -19,7 +20,7 @@ use crate::settings::Settings;
 use crate::stored_results::read_report;
 
 pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (directory, report) = read_report(&arguments.directory)?;
+    let (directory, mut report) = read_report(&arguments.directory)?;
     check_names(arguments, &report)?;
     let trace = directory.trace()?;
     let settings = settings(arguments, &report, console)?;
@@ -48,6 +49,14 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
         let diff = repairs.combined.diff(&here);
         write_file(path, |out| out.write_all(diff.as_bytes()))?;
     }
+    report.set_fixes(|id| {
+        let repair = repairs
+            .findings
+            .iter()
+            .find(|repair| repair.finding.id == *id);
+        repair.and_then(|repair| repair.source_fix(&here))
+    });
+    finding_output::write_all(&report, &directory)?;
     let mut out = console::results();
     match arguments.format {
         Format::Human => print_human(&repairs, &here, &mut out),
@@ -99,7 +108,8 @@ fn prove(
     }
     let findings = match rebuild.run(&repairs.combined, trace, console)? {
         RebuiltRun::Checked(findings) => findings,
-        RebuiltRun::Failed(why, output) => {
+        run => {
+            let (why, output) = run.failure();
             console.error(format_args!("{why}\n{output}"));
             for repair in repairs
                 .findings

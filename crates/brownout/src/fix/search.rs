@@ -84,6 +84,16 @@ impl TaskSearch {
             .is_none_or(|repair| repair.source.operation != Operation::Log)
     }
 
+    /// Whether one of these findings is at the repaired statement.
+    fn is_at_fault(&self, added: &[Finding]) -> bool {
+        let Some(repair) = self.repair() else {
+            return false;
+        };
+        let stacks = added.iter().flat_map(|finding| &finding.stacks);
+        let mut frames = stacks.flat_map(|stack| &stack.frames);
+        frames.any(|frame| repair.statement.contains(frame))
+    }
+
     /// Takes the next repair; none is left if this was the last.
     fn advance(&mut self) {
         self.at += 1;
@@ -101,7 +111,13 @@ pub fn search(
         shown = proof.judge(&repairs(&tasks))?;
         let mut changed = false;
         for task in &mut tasks {
-            if !task.is_refused && task.shows_in_trace() && shown.keys.contains(&task.key) {
+            if task.is_refused || !task.shows_in_trace() {
+                continue;
+            }
+            let is_there = shown.keys.contains(&task.key);
+            // A repair that does harm is used only if there is no other.
+            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
+            if is_there || does_harm {
                 task.advance();
                 changed = true;
             }

@@ -176,6 +176,7 @@ fn idiom(name: &str, called: &CalledName, deed: Deed, macros: &MacroDefinitions)
         _ if name == "msync" => return None,
         (2, [_, length]) if !is_address(length) => Form::Range,
         (1, _) if called.bang || macros.takes_place(name) => Form::Place,
+        (1, [address]) if is_address(address) => Form::Pointer,
         // What is not known to be a macro is a function, which takes a pointer.
         (1, _) if intrinsic || !macros.is_macro(name) => Form::Pointer,
         (3, _) if name.starts_with("pmemobj_") => Form::Pool,
@@ -345,6 +346,18 @@ mod tests {
     fn a_helper_is_not_used_before_it_is_declared_or_in_itself() {
         assert_eq!(name(Deed::Persist, 1), None);
         assert_eq!(name(Deed::Persist, 4), None);
+    }
+
+    #[test]
+    fn a_macro_that_is_given_an_address_takes_a_pointer() {
+        let text = "#define FLUSH(place) _mm_clflush(place)\nvoid f(struct s *s)\n{\n\tFLUSH(&s->x);\n\ts->y = 1;\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let mut idioms = Idioms::default();
+        idioms.observe(&source, 4, Some(2), CallEffect::Flush);
+        let macros = MacroDefinitions::of(&source, &|_, _| None);
+        let offset = source.offset(5, None).unwrap();
+        let found = idioms.find(Deed::Flush, &source, offset, true, &macros);
+        assert_eq!(found.map(|idiom| idiom.form), Some(Form::Pointer));
     }
 
     #[test]

@@ -49,6 +49,15 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
         let diff = repairs.combined.diff(&here);
         write_file(path, |out| out.write_all(diff.as_bytes()))?;
     }
+    let mut out = console::results();
+    match arguments.format {
+        Format::Human => print_human(&repairs, &here, &mut out),
+        Format::Json => print_json(&repairs, &here, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .map_err(Failure::Output)?;
+    let code = conclude(arguments, &repairs, console)?;
+    // Last: a failure of this command says nothing about the results, unless they cannot be written.
     report.set_fixes(|id| {
         let repair = repairs
             .findings
@@ -57,14 +66,7 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
         repair.and_then(|repair| repair.source_fix(&here))
     });
     finding_output::write_all(&report, &directory)?;
-    let mut out = console::results();
-    match arguments.format {
-        Format::Human => print_human(&repairs, &here, &mut out),
-        Format::Json => print_json(&repairs, &here, &mut out),
-    }
-    .and_then(|()| out.flush())
-    .map_err(Failure::Output)?;
-    conclude(arguments, &repairs, console)
+    Ok(code)
 }
 
 /// The options by which the findings were judged, so that they are judged again in the same way.

@@ -269,7 +269,7 @@ fn finding_repair(finding: Finding, tasks: &[TaskSearch], logs: bool) -> Finding
 }
 
 fn is_log_entry(repair: &PlannedRepair) -> bool {
-    repair.source.operation == brownout_fix::Operation::Log
+    repair.source.operation == brownout_fix::RepairOperation::Log
 }
 
 /// The patch for all findings that are repaired.

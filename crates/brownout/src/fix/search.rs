@@ -4,7 +4,7 @@
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
 //! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
 
-use brownout_fix::{AddedCounts, Operation, Refusal};
+use brownout_fix::{AddedCounts, Refusal, RepairOperation};
 use brownout_report::Finding;
 
 use super::candidates::RepairTask;
@@ -81,7 +81,7 @@ impl TaskSearch {
     /// Whether it changes what a trace shows: log entries do not.
     fn shows_in_trace(&self) -> bool {
         self.repair()
-            .is_none_or(|repair| repair.source.operation != Operation::Log)
+            .is_none_or(|repair| repair.source.operation != RepairOperation::Log)
     }
 
     /// Whether one of these findings is at the repaired statement.
@@ -182,8 +182,10 @@ pub fn repairs(tasks: &[TaskSearch]) -> Vec<&PlannedRepair> {
             .iter()
             .position(|known| known.statement == repair.statement);
         match same {
-            Some(at) if repair.source.operation == Operation::FlushAndFence => found[at] = repair,
-            Some(_) if repair.source.operation != Operation::Log => {}
+            Some(at) if repair.source.operation == RepairOperation::FlushAndFence => {
+                found[at] = repair
+            }
+            Some(_) if repair.source.operation != RepairOperation::Log => {}
             _ => found.push(repair),
         }
     }

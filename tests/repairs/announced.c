@@ -18,6 +18,6 @@ int main(int argc, char **argv) {
   // repair: persist(&pm[1].word[0], 8);
   pm[0].word[0] = 1;
   persist(&pm[0].word[0], 8);
-  persist(&pm[1].word[0], 8); // broken
+  persist(&pm[1].word[0], 8);
   return 0;
 }

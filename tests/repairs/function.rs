@@ -6,9 +6,9 @@ mod pm;
 fn persist(from: *const u8, len: usize) {
     let start = from as usize & !63;
     for line in (start..from as usize + len).step_by(64) {
-        let line = line as *const u8;
         // SAFETY: the line is mapped.
-        flush!(unsafe { *line });
+        let line = unsafe { &*(line as *const u8) };
+        flush!(*line);
     }
     fence!();
 }

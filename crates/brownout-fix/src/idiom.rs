@@ -256,13 +256,20 @@ fn is_visible(name: &str, source: &SourceTree, offset: usize, macros: &MacroDefi
         });
     }
     if macros.is_macro(name) {
-        return true;
+        return !is_undefined(name, source, offset);
     }
     nodes.iter().any(|node| {
         matches!(node.kind(), "call_expression" | "macro_invocation")
             && callee(source, *node).as_deref() == Some(name)
             && is_plain_call(source, *node)
     })
+}
+
+/// Whether a macro loses its definition before a position.
+fn is_undefined(name: &str, source: &SourceTree, offset: usize) -> bool {
+    let lines = source.text[..offset].lines();
+    let mut words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.any(|words| words == ["#undef", name])
 }
 
 /// Whether a call names only a function: it depends on no object.

@@ -381,7 +381,8 @@ impl StoreExpression<'_> {
                 "update_expression" => node.child_by_field_name("argument"),
                 _ => None,
             };
-            target.filter(|_| !is_inside)
+            let is_own = node.id() == self.node.id();
+            target.filter(|_| !is_inside && !is_own)
         });
         let mut names = written.filter(|target| is_name(target));
         names.any(|target| used.contains(&source.text_of(target)))

@@ -94,6 +94,15 @@ fn calls_of_other_functions_are_no_stores() {
 }
 
 #[test]
+fn a_variable_of_cpp_can_be_a_reference() {
+    assert_eq!(
+        object("x.cpp", "word += 1;", None).unwrap().address,
+        "&word"
+    );
+    assert!(object("x.c", "word += 1;", None).is_err());
+}
+
+#[test]
 fn methods_of_atomics_store_to_their_object() {
     assert_eq!(
         object("x.cpp", "p->n.store(1);", None).unwrap().address,

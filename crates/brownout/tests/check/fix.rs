@@ -40,7 +40,7 @@ fn a_patch_is_printed_and_the_sources_stay_as_they_are() {
         "{patch}"
     );
     assert!(
-        patch.contains("+\t\t\tFLUSH(&counter->steps);\n+\t\t}\n"),
+        patch.contains("+\t\t\tFLUSH(&counter->steps);\n+\t\t\t_mm_sfence();\n+\t\t}\n"),
         "{patch}"
     );
     assert_eq!(dir.read("counter.c"), before);

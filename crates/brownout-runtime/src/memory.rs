@@ -273,6 +273,11 @@ pub static HEAP: Heap = Heap {
     inner: Lock::new(Dlmalloc::new_with_allocator(Arena)),
 };
 
+/// Whether memory was lent to a collection for its first elements by its owner, and is not part of the heap.
+fn is_lent(ptr: *const u8) -> bool {
+    !(HEAP_START..ARENA_END).contains(&(ptr as u64))
+}
+
 impl Heap {
     /// Runs `fork` while no other thread is inside the allocator.
     pub fn quiesced<R>(&self, fork: impl FnOnce() -> R) -> R {
@@ -290,6 +295,9 @@ unsafe impl GlobalAlloc for Heap {
         unsafe { self.inner.lock().malloc(layout.size(), layout.align()) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        if is_lent(ptr) {
+            return;
+        }
         // SAFETY: the caller passes what `alloc` returned.
         unsafe { self.inner.lock().free(ptr, layout.size(), layout.align()) }
     }
@@ -298,6 +306,16 @@ unsafe impl GlobalAlloc for Heap {
         unsafe { self.inner.lock().calloc(layout.size(), layout.align()) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if is_lent(ptr) {
+            // SAFETY: the new memory holds as much as is copied.
+            return unsafe {
+                let new = self.inner.lock().malloc(size, layout.align());
+                if !new.is_null() {
+                    core::ptr::copy_nonoverlapping(ptr, new, layout.size().min(size));
+                }
+                new
+            };
+        }
         // SAFETY: the caller passes what `alloc` returned with this layout.
         unsafe {
             self.inner

@@ -12,8 +12,8 @@
 
 use crate::arch::translator::thread_pointer;
 use crate::lock::Lock;
-use crate::memory::{self, HUGE_PAGE, PAGE};
-use crate::sys::{self, is_err, linux};
+use crate::memory::{self, HUGE_PAGE, PAGE, page_up};
+use crate::sys::{self, Raw, is_err, linux};
 use crate::translator::cache;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -30,8 +30,8 @@ const PAGES: usize = (HUGE_PAGE / PAGE) as usize;
 /// The busy blocks, in memory that all copies share: the addresses are the same in each.
 #[repr(C)]
 struct Blocks {
-    /// Copies that have ended.
-    ended: AtomicU32,
+    /// Copies that were made.
+    made: AtomicU32,
     /// Blocks that were added.
     len: AtomicU32,
     /// Set if there are no huge pages.
@@ -42,8 +42,8 @@ struct Blocks {
 static BLOCKS: AtomicPtr<Blocks> = AtomicPtr::new(core::ptr::null_mut());
 /// Where copies are made, before they are moved to where they belong; 0 before the first.
 static WORKSHOP: AtomicU64 = AtomicU64::new(0);
-/// Whether the process is a copy.
-static IS_COPY: AtomicBool = AtomicBool::new(false);
+/// Whether the process is a copy that counts what it writes.
+static COUNTS: AtomicBool = AtomicBool::new(false);
 
 /// What the process knows about its own memory.
 static OWN: Lock<Own> = Lock::new(Own {
@@ -54,7 +54,7 @@ static OWN: Lock<Own> = Lock::new(Own {
 
 struct Own {
     /// How many blocks were known when `busy` was last determined at the present question.
-    seen: u32,
+    seen: usize,
     /// Where blocks begin that the process has put on huge pages.
     on_huge_pages: Vec<u64>,
     /// What the next copy replaces: maximal ranges of busy blocks as far as they can be.
@@ -87,16 +87,14 @@ pub fn at_question() {
 /// The process is about to be copied.
 pub fn before_copy() {
     let Some(blocks) = blocks() else { return };
-    let known = blocks.len.load(Ordering::Acquire).min(MOST_BLOCKS as u32);
+    let known = known_blocks(blocks);
     let mut own = OWN.lock();
-    if own.seen == known || blocks.is_useless.load(Ordering::Relaxed) != 0 {
+    if own.seen == known.len() {
         return;
     }
-    own.seen = known;
+    own.seen = known.len();
     let mappings = private_mappings();
-    let starts = blocks.starts[..known as usize].iter();
-    let starts: Vec<u64> = starts.map(|start| start.load(Ordering::Relaxed)).collect();
-    let mut busy: Vec<Range<u64>> = starts
+    let mut busy: Vec<Range<u64>> = known
         .iter()
         .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mappings))
         .collect();
@@ -109,7 +107,7 @@ pub fn before_copy() {
             blocks.is_useless.store(1, Ordering::Relaxed);
             return;
         }
-        replace(range);
+        replace(range, true);
         own.on_huge_pages.push(range.start);
     }
     own.busy = joined(busy);
@@ -117,25 +115,72 @@ pub fn before_copy() {
 
 /// The process is a copy that was just made.
 pub fn in_copy() {
-    IS_COPY.store(true, Ordering::Relaxed);
-    OWN.lock().busy.iter().for_each(replace);
+    let Some(blocks) = blocks() else { return };
+    let number = blocks.made.fetch_add(1, Ordering::Relaxed);
+    let counts = number < FIRST_COUNTS || number.is_power_of_two();
+    COUNTS.store(counts, Ordering::Relaxed);
+    let own = OWN.lock();
+    own.busy.iter().for_each(|range| replace(range, true));
 }
 
 /// The process is about to end: counts what it has written since it was made.
 pub fn at_end() {
-    let Some(blocks) = blocks().filter(|_| IS_COPY.load(Ordering::Relaxed)) else {
-        return;
-    };
-    let number = blocks.ended.fetch_add(1, Ordering::Relaxed);
-    let counts = number < FIRST_COUNTS || number.is_power_of_two();
-    if !counts || blocks.is_useless.load(Ordering::Relaxed) != 0 {
-        return;
+    if COUNTS.load(Ordering::Relaxed) {
+        count(&private_mappings());
     }
+}
+
+/// The process is about to unmap memory: counts what it has written there.
+pub fn before_unmap(start: u64, len: u64) {
+    if COUNTS.load(Ordering::Relaxed) && len >= MANY_PAGES as u64 * PAGE {
+        let unmapped = start..start.saturating_add(page_up(len));
+        let mappings = private_mappings();
+        let parts: Vec<Range<u64>> = parts_in(unmapped, &mappings).collect();
+        count(&parts);
+    }
+}
+
+/// Maps new memory for the target on huge pages where it is known that copies write much of it; `None` if it is to be mapped as
+/// usual.
+pub fn map(args: [u64; 6]) -> Option<Raw> {
+    const PRIVATE: u64 = (linux::MAP_PRIVATE | linux::MAP_ANONYMOUS) as u64;
+    const RIGHTS: u64 = (linux::PROT_READ | linux::PROT_WRITE) as u64;
+    let [address, len, rights, flags, ..] = args;
+    let is_usual = address == 0 && rights == RIGHTS && flags == PRIVATE;
+    let known = blocks().map(known_blocks).unwrap_or_default();
+    if !is_usual || len < MANY_PAGES as u64 * PAGE || known.is_empty() {
+        return None;
+    }
+    // SAFETY: the target's own call, which replaces nothing.
+    let raw = unsafe { sys::syscall(linux::__NR_mmap, args) };
+    if !is_err(raw) {
+        let mapping = [raw..raw + page_up(len)];
+        let parts = known
+            .iter()
+            .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mapping));
+        parts.for_each(|part| replace(&part, false));
+    }
+    Some(raw)
+}
+
+/// The blocks that are busy.
+fn known_blocks(blocks: &Blocks) -> Vec<u64> {
+    if blocks.is_useless.load(Ordering::Relaxed) != 0 {
+        return Vec::new();
+    }
+    let len = blocks.len.load(Ordering::Acquire) as usize;
+    let starts = blocks.starts[..len.min(MOST_BLOCKS)].iter();
+    starts.map(|start| start.load(Ordering::Relaxed)).collect()
+}
+
+/// Finds the blocks of some mappings of which the process has written much since it was made.
+fn count(mappings: &[Range<u64>]) {
+    let Some(blocks) = blocks() else { return };
     let fd = sys::open(c"/proc/self/pagemap", linux::O_RDONLY | linux::O_CLOEXEC);
     if is_err(fd) {
         return;
     }
-    for mapping in private_mappings() {
+    for mapping in mappings {
         let mut start = mapping.start - mapping.start % HUGE_PAGE;
         while start < mapping.end {
             let part = start.max(mapping.start)..(start + HUGE_PAGE).min(mapping.end);
@@ -208,8 +253,8 @@ fn has_huge_pages() -> bool {
     present.iter().all(|page| page & 1 != 0)
 }
 
-/// Puts a range of private memory on huge pages that no other process has.
-fn replace(range: &Range<u64>) {
+/// Puts a range of private memory on huge pages that no other process has: with its content, unless it is new.
+fn replace(range: &Range<u64>, has_content: bool) {
     let shift = range.start % HUGE_PAGE;
     let len = range.end - range.start;
     let room = (shift + len).next_multiple_of(HUGE_PAGE);
@@ -220,7 +265,12 @@ fn replace(range: &Range<u64>) {
     // it takes the place of the range with the same content and the same rights, and the only thread is here.
     unsafe {
         let (from, to) = (range.start as *const u8, (place + shift) as *mut u8);
-        core::ptr::copy_nonoverlapping(from, to, len as usize);
+        if has_content {
+            core::ptr::copy_nonoverlapping(from, to, len as usize);
+        } else {
+            // Makes the first huge page present, and there is only one.
+            to.write_volatile(0);
+        }
         let flags = linux::MREMAP_MAYMOVE | linux::MREMAP_FIXED;
         let moved = crate::sys!(linux::__NR_mremap, to, len, len, flags, from);
         if is_err(moved) || len < room {

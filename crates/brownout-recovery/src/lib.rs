@@ -56,7 +56,7 @@ mod tracer;
 mod verdict;
 mod view;
 
-pub use branching::{ReadGuide, SharedStartCounts, SharedStarts};
+pub use branching::{PlannedRun, ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};

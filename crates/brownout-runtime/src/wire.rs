@@ -543,7 +543,7 @@ impl Producer {
     }
 }
 
-/// Maps a slot's ring twice in a row, and its intent behind it.
+/// Maps a slot's ring twice in a row, and its intent behind it. Forked children have rings of their own.
 fn map_ring(index: usize) -> Option<u64> {
     let mut spare = SPARE.lock();
     if let Some(at) = spare.iter().position(|&(slot, _)| slot as usize == index) {
@@ -552,14 +552,15 @@ fn map_ring(index: usize) -> Option<u64> {
     drop(spare);
     let bytes = ring::RING_BYTES as u64;
     let addr = memory::reserve(2 * bytes + ring::INTENT_BYTES as u64);
-    let (ring, intent) = (ring::ring_offset(index), ring::intent_offset(index));
     let parts = [
-        (addr, ring, ring::RING_BYTES),
-        (addr + bytes, ring, ring::RING_BYTES),
-        (addr + 2 * bytes, intent, ring::INTENT_BYTES),
+        (addr, ring::RING_BYTES),
+        (addr + bytes, ring::RING_BYTES + ring::INTENT_BYTES),
     ];
+    let offset = ring::ring_offset(index);
     let mut mapped = parts
         .into_iter()
-        .map(|(at, offset, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
-    mapped.all(|done| done).then_some(addr)
+        .map(|(at, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
+    let is_mapped = mapped.all(|done| done);
+    memory::leave_out_of_forks(addr, 2 * bytes + ring::INTENT_BYTES as u64);
+    is_mapped.then_some(addr)
 }

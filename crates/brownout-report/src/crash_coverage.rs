@@ -103,6 +103,10 @@ pub struct ExplorationCoverage {
     pub failure_points: Covered,
     /// Times at which a crash can leave states of its own, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Crash times, and for how many of them it is known how recovery ends if every store is present.
+    pub every_store: Covered,
+    /// Crash times, and for how many of them it is known how recovery ends if every store is lost that can be.
+    pub fewest_stores: Covered,
     /// Crashes inside recovery, and for how many of them all behaviours of the next recovery are known: first those of recoveries after
     /// a crash of the target, then those of recoveries after such a crash, and so on. Empty if only the target crashes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -145,6 +149,10 @@ pub struct ExploredPoint {
     pub failure_point: String,
     /// Its crash times, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Those of its crash times whose states were sampled, because there are too many.
+    pub sampled: u64,
+    /// States that were tried after crashes there, and not because they were wanted for another failure point.
+    pub states: u64,
 }
 
 impl ExploredPoint {

@@ -7,6 +7,7 @@ use super::crash_times::Start;
 use super::explorer::Explorer;
 use super::failures::{FailureSite, site_inside};
 use super::known_runs::KnownRun;
+use super::schedule::Schedule;
 use super::{Exhaustive, UNREADABLE};
 use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
@@ -145,7 +146,7 @@ impl Exhaustive {
             self.confirm(explorer, learned.end);
         }
         for time in learned.too_open {
-            self.want_samples(explorer, learned.end, time);
+            self.sampled_times.add(learned.end, time);
         }
         for end in explorer.take_failing_ends() {
             self.confirm(explorer, end);
@@ -158,6 +159,8 @@ impl Exhaustive {
         let (differing, runs) = self.known_runs.observe_more(&situations.differing);
         situations.differing = differing;
         explorer.restart();
+        self.schedule = Schedule::new(explorer);
+        self.sampled_times.clear();
         self.ended.retain(|_, run| run.is_unobserved);
         self.inside.clear();
         self.failures.clear();

@@ -151,7 +151,7 @@ pub struct ExploredPoint {
     pub crash_times: Covered,
     /// Those of its crash times whose states were sampled, because there are too many.
     pub sampled: u64,
-    /// States that were tried after crashes there, and not because they were wanted for another failure point.
+    /// States that were tried after crashes there. What they show holds at other failure points, too.
     pub states: u64,
 }
 
@@ -159,6 +159,25 @@ impl ExploredPoint {
     /// Whether all behaviours are known.
     pub fn is_finished(&self) -> bool {
         self.crash_times.tried == self.crash_times.of
+    }
+
+    /// `finished`, or `3 of 8 crash times finished, 5 sampled; 200 states tried`.
+    pub fn status(&self) -> String {
+        if self.is_finished() {
+            return "finished".to_owned();
+        }
+        let Covered { tried, of } = self.crash_times;
+        let plural = |of| if of == 1 { "" } else { "s" };
+        let sampled = match self.sampled {
+            0 => String::new(),
+            sampled => format!(", {sampled} sampled"),
+        };
+        format!(
+            "{tried} of {of} crash time{} finished{sampled}; {} state{} tried",
+            plural(of),
+            self.states,
+            plural(self.states)
+        )
     }
 }
 

@@ -126,6 +126,8 @@ struct Exhaustive {
     extent: Extent,
     budget: Budget,
     executions: u64,
+    /// How many there were for each failure point.
+    executions_at: HashMap<Context, u64>,
     /// Those of them that were copies of processes that had waited.
     copies: u64,
     /// Why executions were no copies, though copies were wanted, and how often.
@@ -231,6 +233,7 @@ impl Exhaustive {
             profile,
             budget,
             executions: 0,
+            executions_at: HashMap::new(),
             copies: 0,
             run_anew: BTreeMap::new(),
             sampled_times: SampledTimes::default(),

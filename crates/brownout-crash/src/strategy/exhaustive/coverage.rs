@@ -94,7 +94,7 @@ impl Exhaustive {
         (!sampled.is_empty()).then(|| {
             format!(
                 "at {} of {} crash times, the bytes that recovery reads can differ in more than {MOST_CHOICES} places, so states were \
-                 sampled: {} of about 10^{:.1}",
+                 sampled, not exhaustively: {} of about 10^{:.1}",
                 sampled.count(),
                 situations.end(),
                 self.sampled_states.len(),
@@ -136,7 +136,9 @@ impl Exhaustive {
         }
         let states = |name: &str| {
             let contexts = contexts[name].iter();
-            contexts.map(|&context| self.budget.used(context)).sum()
+            contexts
+                .filter_map(|context| self.executions_at.get(context))
+                .sum()
         };
         let points = points.into_iter();
         points

@@ -51,7 +51,11 @@ impl Exhaustive {
         let Some(start) = self.start_of(trial) else {
             return;
         };
-        self.executions += u64::from(trial.same_as.is_none());
+        if trial.same_as.is_none() {
+            self.executions += 1;
+            let point = self.stores.times[self.times[&trial.point.event] as usize].context();
+            *self.executions_at.entry(point).or_default() += 1;
+        }
         self.copies += u64::from(observation.is_copy);
         if let Some(reason) = &observation.run_anew {
             *self.run_anew.entry(reason.clone()).or_default() += 1;

@@ -17,7 +17,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
-use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
+use crate::rule_inputs::{LossReason, LostStore};
 use crate::tally::Tally;
 
 #[derive(Default)]
@@ -75,14 +75,10 @@ cache line of its own.
             return;
         }
         self.together.add(lost, found);
-        lost.report(found, || {
-            format!(
-                "{} stored here {} never {}{}",
-                bytes_text(lost.bytes),
-                be(lost.bytes),
-                lost.words().persisted,
-                lost.remark()
-            )
+        let (persisted, remark) = (lost.words().persisted, lost.remark());
+        lost.report(found, move |bytes| {
+            let be = bytes.be();
+            format!("{bytes} stored here {be} never {persisted}{remark}")
         });
     }
 }

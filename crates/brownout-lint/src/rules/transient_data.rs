@@ -8,7 +8,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
-use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
+use crate::rule_inputs::{LossReason, LostStore};
 use crate::tally::Tally;
 
 #[derive(Default)]
@@ -62,19 +62,18 @@ every start, suppress the finding with that reason.
             return;
         }
         self.together.add(lost, found);
-        lost.report(found, || {
-            let (bytes, words) = (bytes_text(lost.bytes), lost.words());
-            let (be, remark) = (be(lost.bytes), lost.remark());
-            match lost.is_of_lock {
-                true => format!(
-                    "a lock of {bytes} is stored here and never {}; recovery has to reset it{remark}",
-                    words.persisted
-                ),
-                false => format!(
-                    "{bytes} {be} stored here in a {} that is never {}{remark}",
-                    words.unit, words.persisted
-                ),
-            }
+        let (words, remark, is_of_lock) = (lost.words(), lost.remark(), lost.is_of_lock);
+        lost.report(found, move |bytes| match is_of_lock {
+            true => format!(
+                "a lock of {bytes} is stored here and never {}; recovery has to reset it{remark}",
+                words.persisted
+            ),
+            false => format!(
+                "{bytes} {} stored here in a {} that is never {}{remark}",
+                bytes.be(),
+                words.unit,
+                words.persisted
+            ),
         });
     }
 }

@@ -24,13 +24,14 @@
 
 pub mod coverage;
 pub mod explore;
+pub mod hold;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -64,7 +65,7 @@ pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
 pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = explore::END;
+pub const WIRE_BYTES: usize = hold::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -144,6 +145,8 @@ pub mod option {
     pub const LOCKS: u32 = 32;
     /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
     pub const SHARED_LOADS: u32 = 64;
+    /// Keep threads from making a store durable (see [`super::hold`]).
+    pub const HOLD: u32 = 256;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.

@@ -101,6 +101,7 @@ fn record_with(
         watch: options.watch.clone(),
         on_full: options.on_full,
         repetition: None,
+        hold: None,
     })?;
     let writer = create_trace(options)?;
     let run = target

@@ -7,12 +7,14 @@ use crate::coverage::Coverage;
 use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
 use crate::event_sink::{EventSink, StopReason};
+use crate::hold::{self, HeldEvents, HoldPlan, HoldProgress};
 use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
+use crate::sys::memory::Table;
 use crate::sys::signals::SignalGate;
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
@@ -23,7 +25,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,6 +51,8 @@ pub struct TargetOptions {
     pub on_full: OnFull,
     /// How runs are made alike, if the target is run several times.
     pub repetition: Option<Repetition>,
+    /// Which threads are held, if any.
+    pub hold: Option<HoldPlan>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -110,6 +114,7 @@ pub struct Target {
     coverage: bool,
     on_full: OnFull,
     repetition: Option<Repetition>,
+    hold: Option<HoldPlan>,
 }
 
 /// A target that has ended.
@@ -146,12 +151,16 @@ impl Target {
             (options.reads, option::LOADS | option::READS),
             (options.coverage, option::COVERAGE),
             (options.repetition.is_some(), option::REPEATED),
+            (options.hold.is_some(), option::HOLD),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
         let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
             .map_err(TargetError::SetUp)?;
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
+        if let Some(plan) = &options.hold {
+            hold::put_plan(wire.file(), plan).map_err(TargetError::SetUp)?;
+        }
         Ok(Self {
             program,
             watched,
@@ -160,16 +169,59 @@ impl Target {
             coverage: options.coverage,
             on_full: options.on_full,
             repetition: options.repetition,
+            hold: options.hold.clone(),
         })
     }
 
     /// Runs the target until it and all its followed descendants have ended. Calls `observe` while it runs.
     pub fn run<D: EventDestination>(
-        self,
+        mut self,
         destination: D,
         observe: &mut dyn FnMut(Notice<'_>),
     ) -> Result<TargetRun<D>, TargetError> {
-        self.run_with(LOADER, destination, observe)
+        match self.hold.take() {
+            Some(plan) => self.run_held(plan, destination, observe),
+            None => self.run_with(LOADER, destination, observe),
+        }
+    }
+
+    /// Runs the target, and holds its threads.
+    fn run_held<D: EventDestination>(
+        self,
+        plan: HoldPlan,
+        destination: D,
+        observe: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<TargetRun<D>, TargetError> {
+        let page = hold::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let table = Table::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let progress = Arc::new(HoldProgress::default());
+        let events = HeldEvents::new(destination, plan.clone(), Arc::clone(&progress));
+        let run = thread::scope(|scope| {
+            scope.spawn(|| hold::watch(&plan, &progress, &page, &table));
+            let run = self.run_with(LOADER, events, observe);
+            progress.end();
+            run
+        })?;
+        let TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            destination,
+        } = run;
+        Ok(TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            destination: destination.into_destination(),
+        })
     }
 
     /// Like [`run`](Self::run), with another loader.
@@ -187,6 +239,7 @@ impl Target {
             coverage,
             on_full,
             repetition,
+            hold: _,
         } = self;
         let started = Instant::now();
         let status = SharedStatus::default();

@@ -85,6 +85,8 @@ pub enum RunnerError {
     Sandbox(#[from] SandboxError),
     #[error("cannot write a crash image; is there enough free memory for it?")]
     Image(#[source] io::Error),
+    #[error("cannot run the program again")]
+    Target(#[source] io::Error),
     #[error("cannot observe what recovery reads")]
     Reads(#[source] io::Error),
     #[error("a thread that runs recoveries ended unexpectedly")]
@@ -312,7 +314,7 @@ impl RecoveryRunner {
     }
 
     /// Runs recovery once on an image.
-    fn run(
+    pub(crate) fn run(
         &mut self,
         image: &[Option<Content>],
         mut request: RunRequest,

@@ -24,6 +24,7 @@
 
 pub mod coverage;
 pub mod explore;
+pub mod hold;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -63,7 +64,7 @@ pub const INTENT_BYTES: usize = 8 << 10;
 pub const LOADER: usize = RINGS + SLOTS * (RING_BYTES + INTENT_BYTES);
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = explore::END;
+pub const WIRE_BYTES: usize = hold::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -143,6 +144,8 @@ pub mod option {
     pub const LOCKS: u32 = 32;
     /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
     pub const SHARED_LOADS: u32 = 64;
+    /// Keep threads from making a store durable (see [`super::hold`]).
+    pub const HOLD: u32 = 256;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.

@@ -119,6 +119,19 @@ pub fn wants_exploration() -> bool {
     control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
 }
 
+/// Whether threads are held.
+pub fn wants_holds() -> bool {
+    has_option(ring::option::HOLD)
+}
+
+/// Wakes the recorder: what was published is of interest now.
+pub fn wake_recorder() {
+    if let Some(control) = control() {
+        control.doorbell.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&control.doorbell);
+    }
+}
+
 /// Whether the target is run several times, and runs have to be alike.
 pub fn is_repeated() -> bool {
     control().is_some_and(|control| control.options & ring::option::REPEATED != 0)

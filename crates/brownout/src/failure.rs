@@ -141,6 +141,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Crash(#[from] CrashError),
+    #[error("cannot create a temporary file")]
+    TemporaryFile(#[source] io::Error),
     #[error("cannot install signal handlers")]
     Signals(#[source] io::Error),
     #[error("no recovery command; give one with --recover CMD or in brownout.toml")]

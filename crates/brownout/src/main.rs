@@ -25,6 +25,7 @@ mod next_step;
 mod output_directory;
 mod progress;
 mod quantity;
+mod race_confirmation;
 mod race_finding;
 mod race_run;
 mod recovery_context;

@@ -316,6 +316,7 @@ impl Assignment {
                 watch: Vec::new(),
                 on_full: OnFull::Continue,
                 repetition: Some(self.repetition()),
+                schedule: None,
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

@@ -6,6 +6,7 @@ pub mod events;
 pub mod locks;
 pub mod other_inputs;
 pub mod pm;
+pub mod schedule;
 pub mod unwind;
 
 #[cfg(test)]

@@ -101,6 +101,11 @@ pub struct Control {
     pub inputs: AtomicU32,
     /// Non-zero once two processes have mapped the same file.
     pub shared: AtomicU32,
+    /// With [`option::SCHEDULE`]: the seed of the schedule, and the number of steps over which its preemptions are distributed.
+    pub seed: u64,
+    pub length: u64,
+    /// Steps that threads have made under a schedule while there were several of them.
+    pub steps: AtomicU64,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -146,6 +151,8 @@ pub mod option {
     pub const SHARED_LOADS: u32 = 64;
     /// Keep threads from making a store durable (see [`super::hold`]).
     pub const HOLD: u32 = 256;
+    /// Run one thread at a time, in an order that [`super::Control::seed`] determines.
+    pub const SCHEDULE: u32 = 128;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.
@@ -154,6 +161,17 @@ pub mod input {
     pub const RANDOM: u32 = 2;
     /// Files that are neither explored nor those of the system. Only reported in explorations.
     pub const FILES: u32 = 4;
+    /// Signals that one thread or process sends to another, or that interrupt a wait. This and what follows is only reported under
+    /// a schedule.
+    pub const SIGNALS: u32 = 8;
+    /// Several processes, which run at the same time.
+    pub const PROCESSES: u32 = 16;
+    /// System calls that wait for something outside of the process, or that only the kernel can end.
+    pub const OUTSIDE: u32 = 32;
+    /// Timers of the system.
+    pub const TIMERS: u32 = 64;
+    /// Ids of processes and threads.
+    pub const IDS: u32 = 128;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

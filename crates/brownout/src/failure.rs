@@ -302,6 +302,8 @@ pub enum Failure {
     InUse { path: PathBuf },
     #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
     NotOverwritten { path: PathBuf },
+    #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
+    ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]
     OtherTrace { path: PathBuf },
     #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]

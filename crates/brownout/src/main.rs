@@ -34,6 +34,7 @@ mod rules;
 mod run_differences;
 mod run_environment;
 mod run_file;
+mod schedule_output;
 mod settings;
 mod shortfall;
 mod source_gaps;

@@ -364,6 +364,7 @@ impl Assignment {
                 on_full: OnFull::Continue,
                 repetition: Some(self.repetition()),
                 hold: None,
+                schedule: None,
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

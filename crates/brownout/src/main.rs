@@ -19,6 +19,8 @@ mod exit_code;
 mod expected_output;
 mod failure;
 mod finding_output;
+mod fix;
+mod fix_output;
 mod image_files;
 mod lint_run;
 mod next_step;

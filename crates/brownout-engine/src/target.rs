@@ -222,6 +222,7 @@ impl Target {
             notes,
             other_inputs,
             coverage,
+            scheduled,
             destination,
         } = run;
         Ok(TargetRun {
@@ -232,6 +233,7 @@ impl Target {
             notes,
             other_inputs,
             coverage,
+            scheduled,
             destination: destination.into_destination(),
         })
     }

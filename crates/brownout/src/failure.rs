@@ -158,6 +158,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Crash(#[from] CrashError),
+    #[error("cannot create a temporary file")]
+    TemporaryFile(#[source] io::Error),
     #[error("cannot install signal handlers")]
     Signals(#[source] io::Error),
     #[error("no recovery command; give one with --recover CMD or in brownout.toml")]
@@ -197,8 +199,7 @@ pub enum Failure {
         model: &'static str,
     },
     #[error(
-        "--memory has no effect with --strategy {strategy}, which tests no behaviours; give --strategy representative or exhaustive, \
-         or leave it out"
+        "--memory has no effect with --strategy {strategy}; give --strategy representative or exhaustive, or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
     #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
@@ -317,6 +318,8 @@ pub enum Failure {
     InUse { path: PathBuf },
     #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
     NotOverwritten { path: PathBuf },
+    #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
+    ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]
     OtherTrace { path: PathBuf },
     #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]

@@ -17,6 +17,7 @@ mod results;
 mod run_end;
 mod schema;
 mod severities;
+mod shortened;
 mod stale_results;
 mod unusual;
 mod weight;

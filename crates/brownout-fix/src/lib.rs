@@ -25,6 +25,6 @@ pub use macros::MacroDefinitions;
 pub use patched_trace::{
     AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
 };
-pub use refusal::Refusal;
-pub use repair::{RepairOperation, RepairRequest, Scope, SourceRepair};
-pub use syntax::{Language, SourceTree};
+pub use refusal::RepairRefusal;
+pub use repair::{RepairOperation, RepairRequest, RepairScope, SourceRepair};
+pub use syntax::{SourceLanguage, SourceTree};

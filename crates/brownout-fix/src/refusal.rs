@@ -3,7 +3,7 @@
 /// Why there is no repair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RepairRefusal {
     #[error("no frame of its stack has a source line of the program; compile it with -g")]
     NoSource,
     #[error("{file} cannot be read ({why}); run `brownout fix` where the sources are")]

@@ -2,14 +2,17 @@
 
 use std::ops::Range;
 
-use crate::Refusal;
+use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::helper::{self, SYNC, WRITE_BACK};
 use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
 use crate::stored_object::{StoredObject, primary};
-use crate::syntax::{Language, SourceTree, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, descendants};
+
+/// The keyword of Rust, for the code that repairs add.
+const UNSAFE: &str = "unsafe";
 
 /// What a repair adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,7 +39,7 @@ impl RepairOperation {
 
 /// Where the operation is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
+pub enum RepairScope {
     /// After the statement (before it, if it is an entry in a log).
     Statement,
     /// After the loop around the statement.
@@ -49,7 +52,7 @@ pub struct RepairRequest<'a> {
     pub source: &'a SourceTree,
     pub line: u32,
     pub column: Option<u32>,
-    pub scope: Scope,
+    pub scope: RepairScope,
     pub operation: RepairOperation,
     /// What is stored is in one cache line each time.
     pub one_line: bool,
@@ -72,7 +75,7 @@ pub struct SourceRepair {
 }
 
 impl RepairRequest<'_> {
-    pub fn repair(&self) -> Result<SourceRepair, Refusal> {
+    pub fn repair(&self) -> Result<SourceRepair, RepairRefusal> {
         let statement = Statement::at(self.source, self.line, self.column)?;
         if self.operation == RepairOperation::Fence {
             return self.fence(&statement);
@@ -113,12 +116,12 @@ impl RepairRequest<'_> {
         }
     }
 
-    fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, Refusal> {
+    fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, RepairRefusal> {
         let around = match self.scope {
-            Scope::Statement => Some(*statement),
-            Scope::Loop => statement.enclosing_loop(),
+            RepairScope::Statement => Some(*statement),
+            RepairScope::Loop => statement.enclosing_loop(),
         };
-        let around = around.ok_or(Refusal::NoPlace {
+        let around = around.ok_or(RepairRefusal::NoPlace {
             file: self.source.path.clone(),
             line: self.line,
             part: "a statement outside of loops",
@@ -133,7 +136,7 @@ impl RepairRequest<'_> {
         &self,
         statement: &Statement<'_>,
         object: StoredObject,
-    ) -> Result<(StoredObject, Vec<Edit>, Vec<String>), Refusal> {
+    ) -> Result<(StoredObject, Vec<Edit>, Vec<String>), RepairRefusal> {
         let Some(range) = object.saved.clone() else {
             return Ok((object, Vec::new(), Vec::new()));
         };
@@ -142,7 +145,7 @@ impl RepairRequest<'_> {
             .parent()
             .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"));
         let place = object.place.clone().unwrap_or_default();
-        let changes = Refusal::Changes {
+        let changes = RepairRefusal::Changes {
             file: self.source.path.clone(),
             line: self.line,
             object: place.clone(),
@@ -152,9 +155,9 @@ impl RepairRequest<'_> {
         }
         let name = format!("pm_stored_{}", self.line);
         let declaration = match self.source.language {
-            Language::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
-            Language::Cpp => format!("auto *{name} = &{};", primary(&place)),
-            Language::Rust => format!("let {name} = &raw mut {place};"),
+            SourceLanguage::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
+            SourceLanguage::Cpp => format!("auto *{name} = &{};", primary(&place)),
+            SourceLanguage::Rust => format!("let {name} = &raw mut {place};"),
         };
         let saved = StoredObject {
             address: name.clone(),
@@ -260,13 +263,13 @@ impl RepairRequest<'_> {
 
     /// The call in an unsafe block, if its function is unsafe and the statement is not in such a block.
     fn wrapped(&self, statement: &Statement<'_>, name: &str, call: String) -> String {
-        if self.source.language != Language::Rust || statement.is_unsafe() {
+        if self.source.language != SourceLanguage::Rust || statement.is_unsafe() {
             return call;
         }
         let declaration = rust_function(self.source, name);
-        let is_unsafe = declaration.is_none_or(|text| text.contains("unsafe fn"));
+        let is_unsafe = declaration.is_none_or(|text| text.contains(&format!("{UNSAFE} fn")));
         match is_unsafe || call.contains("&*") {
-            true => format!("unsafe {{ {} }};", call.trim_end_matches(';')),
+            true => format!("{UNSAFE} {{ {} }};", call.trim_end_matches(';')),
             false => call,
         }
     }
@@ -282,7 +285,7 @@ impl RepairRequest<'_> {
     /// The address in the type that a function takes.
     fn address(&self, name: &str, object: &StoredObject) -> String {
         let address = &object.address;
-        if self.source.language == Language::Rust {
+        if self.source.language == SourceLanguage::Rust {
             let taken = rust_function(self.source, name).unwrap_or("*const u8");
             let pointer = ["*const u8", "*mut u8", "*const c_void", "*mut c_void"];
             let pointer = pointer.iter().find(|pointer| taken.contains(**pointer));
@@ -304,7 +307,7 @@ impl RepairRequest<'_> {
         let is_ours = [WRITE_BACK, SYNC].contains(&name);
         match !is_ours
             && self.source.text.contains("volatile")
-            && self.source.language == Language::C
+            && self.source.language == SourceLanguage::C
         {
             true => format!("(void *){}", address_operand(address)),
             false => address.clone(),
@@ -314,7 +317,7 @@ impl RepairRequest<'_> {
     fn length(&self, object: &StoredObject) -> String {
         match (&object.length, &object.place) {
             (Some(length), _) => length.clone(),
-            (None, Some(place)) if self.source.language == Language::Rust => {
+            (None, Some(place)) if self.source.language == SourceLanguage::Rust => {
                 format!("std::mem::size_of_val(&{place})")
             }
             (None, Some(place)) => format!("sizeof({place})"),
@@ -353,11 +356,11 @@ impl RepairRequest<'_> {
                 false => self.wrapped(statement, &idiom.name, call),
             };
         }
-        if self.source.language == Language::Rust {
+        if self.source.language == SourceLanguage::Rust {
             let fence = "std::arch::asm!(\"sfence\", options(nostack, preserves_flags))";
             return match statement.is_unsafe() {
                 true => format!("{fence};"),
-                false => format!("unsafe {{ {fence} }};"),
+                false => format!("{UNSAFE} {{ {fence} }};"),
             };
         }
         let fence = if includes(self.source, "libpmem.h") {

@@ -7,14 +7,14 @@
 //! Where the order of two stores matters (a pointer and its target, a confirmed `delayed-persist`, data that another thread reads), the
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
-use brownout_fix::{Refusal, RepairOperation, Scope};
+use brownout_fix::{RepairOperation, RepairRefusal, RepairScope};
 use brownout_report::{Finding, Frame, Stack, role};
 
 /// Where and how a repair is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub frame: Frame,
-    pub scope: Scope,
+    pub scope: RepairScope,
     pub operation: RepairOperation,
     /// Whether events of functions that the statement calls belong to it.
     pub includes_callees: bool,
@@ -80,8 +80,8 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
 }
 
 /// What has to be repaired for a finding of the trace.
-pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, Refusal> {
-    let first = finding.stacks.first().ok_or(Refusal::NoSource)?;
+pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, RepairRefusal> {
+    let first = finding.stacks.first().ok_or(RepairRefusal::NoSource)?;
     let task = |stack: &Stack, operations: &[RepairOperation], is_pinned| {
         let candidates = stores(stack, operations)?;
         Ok(RepairTask {
@@ -109,17 +109,18 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
                 is_pinned: true,
             }])
         }
-        other => Err(Refusal::Rule(
+        other => Err(RepairRefusal::Rule(
             refusal(other).unwrap_or("there is no automatic repair"),
         )),
     }
 }
 
 /// Makes the task of one stack of a finding: with these operations, and whether it is pinned.
-type TaskOfStack<'a> = dyn Fn(&Stack, &[RepairOperation], bool) -> Result<RepairTask, Refusal> + 'a;
+type TaskOfStack<'a> =
+    dyn Fn(&Stack, &[RepairOperation], bool) -> Result<RepairTask, RepairRefusal> + 'a;
 
 /// The stores into the target of a pointer: all are flushed, and a fence follows the last one.
-fn targets(finding: &Finding, task: &TaskOfStack<'_>) -> Result<Vec<RepairTask>, Refusal> {
+fn targets(finding: &Finding, task: &TaskOfStack<'_>) -> Result<Vec<RepairTask>, RepairRefusal> {
     let events = finding.evidence.events.iter().copied();
     let stores = finding
         .stacks
@@ -146,27 +147,27 @@ fn program_frames(stack: &Stack) -> Vec<(usize, &Frame)> {
     frames.collect()
 }
 
-fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, Refusal> {
+fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, RepairRefusal> {
     let frames = program_frames(stack);
-    let (_, frame) = frames.first().ok_or(Refusal::NoSource)?;
+    let (_, frame) = frames.first().ok_or(RepairRefusal::NoSource)?;
     let candidates = operations.iter().map(|&operation| Candidate {
         frame: (*frame).clone(),
-        scope: Scope::Statement,
+        scope: RepairScope::Statement,
         operation,
         includes_callees: false,
     });
     Ok(candidates.collect())
 }
 
-fn fences(stack: &Stack) -> Result<Vec<Candidate>, Refusal> {
+fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
     let frames = program_frames(stack);
     let outermost = frames.iter().position(|(_, frame)| !frame.wrapper);
     let last = outermost.unwrap_or(frames.len().saturating_sub(1));
-    let within = frames.get(..=last).ok_or(Refusal::NoSource)?;
+    let within = frames.get(..=last).ok_or(RepairRefusal::NoSource)?;
     let mut candidates = Vec::new();
     // The caller of wrappers first, the flush itself last.
     for (_, frame) in within.iter().rev() {
-        for scope in [Scope::Loop, Scope::Statement] {
+        for scope in [RepairScope::Loop, RepairScope::Statement] {
             candidates.push(Candidate {
                 frame: (*frame).clone(),
                 scope,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use brownout_fix::{Refusal, RepairRequest, Scope, SourceRepair};
+use brownout_fix::{RepairRefusal, RepairRequest, RepairScope, SourceRepair};
 use brownout_model::Profile;
 
 use super::candidates::Candidate;
@@ -25,13 +25,13 @@ impl PlannedRepair {
         sources: &ProgramSources,
         survey: &RunSurvey,
         model: Profile,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RepairRefusal> {
         let frame = &candidate.frame;
         let source = sources.current(frame)?;
-        let file = frame.file.clone().ok_or(Refusal::NoSource)?;
+        let file = frame.file.clone().ok_or(RepairRefusal::NoSource)?;
         let request = RepairRequest {
             source: &source.tree,
-            line: frame.line.ok_or(Refusal::NoSource)?,
+            line: frame.line.ok_or(RepairRefusal::NoSource)?,
             column: frame.column,
             scope: candidate.scope,
             operation: candidate.operation,
@@ -44,7 +44,7 @@ impl PlannedRepair {
         let statement = StatementLines {
             lines: repair.lines.clone(),
             includes_callees: candidate.includes_callees,
-            is_loop: candidate.scope == Scope::Loop,
+            is_loop: candidate.scope == RepairScope::Loop,
             file: file.clone(),
         };
         Ok(Self {

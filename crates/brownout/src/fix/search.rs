@@ -4,7 +4,7 @@
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
 //! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
 
-use brownout_fix::{AddedCounts, Refusal, RepairOperation};
+use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::Finding;
 
 use super::candidates::RepairTask;
@@ -20,7 +20,7 @@ pub struct TaskSearch {
     /// The repair in use.
     at: usize,
     /// Why candidates are impossible, the first of them.
-    refusal: Option<Refusal>,
+    refusal: Option<RepairRefusal>,
     /// Another repair makes this one unnecessary.
     is_covered: bool,
     is_refused: bool,
@@ -40,7 +40,7 @@ impl TaskSearch {
     /// `plan` makes the edits of a candidate.
     pub fn new(
         task: &RepairTask,
-        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, Refusal>,
+        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, RepairRefusal>,
     ) -> Self {
         let mut options: Vec<PlannedRepair> = Vec::new();
         let mut refusal = None;
@@ -69,8 +69,8 @@ impl TaskSearch {
     }
 
     /// Why there is no repair.
-    pub fn refusal(&self) -> Option<Refusal> {
-        let fallback = Refusal::Rule(
+    pub fn refusal(&self) -> Option<RepairRefusal> {
+        let fallback = RepairRefusal::Rule(
             "no flush or fence that can be inserted here makes the finding go away in the trace; the order of the stores \
              themselves may be wrong",
         );

@@ -16,10 +16,17 @@ pub struct PlannedRepair {
     pub source: SourceRepair,
     /// The file that is edited.
     pub path: PathBuf,
+    pub function: Option<String>,
     pub statement: StatementLines,
 }
 
 impl PlannedRepair {
+    /// Whether it comes later in the same function.
+    pub fn is_after(&self, other: &Self) -> bool {
+        let is_in_function = self.path == other.path && self.function == other.function;
+        is_in_function && self.statement.lines.start > other.statement.lines.start
+    }
+
     pub fn new(
         candidate: &Candidate,
         sources: &ProgramSources,
@@ -50,6 +57,7 @@ impl PlannedRepair {
         Ok(Self {
             source: repair,
             path: sources.path(&file),
+            function: frame.function.clone(),
             statement,
         })
     }

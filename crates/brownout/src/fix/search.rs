@@ -2,7 +2,8 @@
 //!
 //! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
-//! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! repair that another one follows in its function is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! What happens to be flushed by another function does not count: on other paths it comes too late.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::Finding;
@@ -149,9 +150,11 @@ fn reduce(
             .filter(|&other| tasks[other].repair() == Some(&repair))
             .collect();
         let is_first = users.first() == Some(&index);
-        let is_needed =
-            users.iter().any(|&user| tasks[user].is_pinned) || !tasks[index].shows_in_trace();
-        if !is_first || is_needed {
+        let is_pinned = users.iter().any(|&user| tasks[user].is_pinned);
+        let is_needed = is_pinned || !tasks[index].shows_in_trace();
+        let mut used = repairs(tasks).into_iter();
+        let has_successor = used.any(|other| other.is_after(&repair));
+        if !is_first || is_needed || !has_successor {
             continue;
         }
         if !proof.may_try_more() {

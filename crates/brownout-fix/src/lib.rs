@@ -9,6 +9,7 @@
 mod diff;
 mod edit;
 mod helper;
+mod hoisting;
 mod idiom;
 mod macros;
 mod patched_trace;
@@ -26,5 +27,5 @@ pub use patched_trace::{
     AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
 };
 pub use refusal::RepairRefusal;
-pub use repair::{RepairOperation, RepairRequest, RepairScope, SourceRepair};
+pub use repair::{CalledStatement, RepairOperation, RepairRequest, RepairScope, SourceRepair};
 pub use syntax::{SourceLanguage, SourceTree};

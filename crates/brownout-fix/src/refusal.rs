@@ -64,6 +64,14 @@ pub enum RepairRefusal {
         line: u32,
         object: String,
     },
+    #[error(
+        "the callers of the function with line {line} of {file} cannot name `{object}`; insert the flush by hand"
+    )]
+    NotInCaller {
+        file: String,
+        line: u32,
+        object: String,
+    },
     #[error("{0}")]
     Rule(&'static str),
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::helper::{self, SYNC, WRITE_BACK};
+use crate::hoisting;
 use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
@@ -46,6 +47,15 @@ pub enum RepairScope {
     Loop,
 }
 
+/// A statement of a function that the repaired statement calls.
+#[derive(Clone, Copy)]
+pub struct CalledStatement<'a> {
+    pub source: &'a SourceTree,
+    pub macros: &'a MacroDefinitions,
+    pub line: u32,
+    pub column: Option<u32>,
+}
+
 /// A statement that is to be repaired.
 #[derive(Clone, Copy)]
 pub struct RepairRequest<'a> {
@@ -60,6 +70,10 @@ pub struct RepairRequest<'a> {
     pub syncs: bool,
     pub macros: &'a MacroDefinitions,
     pub idioms: &'a Idioms,
+    /// The statements that lead from the call to the store, the store first; empty if the statement itself stores.
+    pub called: &'a [CalledStatement<'a>],
+    /// Name the object in the caller only if the callee stores to memory of no particular type, which it is given.
+    pub only_generic: bool,
 }
 
 /// How a statement is repaired.
@@ -80,7 +94,7 @@ impl RepairRequest<'_> {
         if self.operation == RepairOperation::Fence {
             return self.fence(&statement);
         }
-        let object = StoredObject::of(&statement, self.line, self.column, self.macros)?;
+        let object = self.object(&statement)?;
         let offset = statement.node.start_byte();
         if self.operation == RepairOperation::Log {
             let code = vec![self.log(&object)];
@@ -99,6 +113,24 @@ impl RepairRequest<'_> {
         edits.extend(statement.surround(&lead, &code)?);
         let code = lead.into_iter().chain(code).collect();
         Ok(self.done(&statement, edits, code, operation))
+    }
+
+    /// What is stored to, as the statement can name it.
+    fn object(&self, statement: &Statement<'_>) -> Result<StoredObject, RepairRefusal> {
+        let Some((store, calls)) = self.called.split_first() else {
+            return StoredObject::of(statement, self.line, self.column, self.macros);
+        };
+        let mut inside = Statement::at(store.source, store.line, store.column)?;
+        let mut object = StoredObject::of(&inside, store.line, store.column, store.macros)?;
+        if self.only_generic && !hoisting::is_generic(&object, &inside) {
+            return Err(hoisting::not_in_caller(&object, &inside));
+        }
+        for call in calls {
+            let outside = Statement::at(call.source, call.line, call.column)?;
+            object = hoisting::in_caller(&object, &inside, &outside, call.line, call.column)?;
+            inside = outside;
+        }
+        hoisting::in_caller(&object, &inside, statement, self.line, self.column)
     }
 
     fn done(
@@ -305,13 +337,17 @@ impl RepairRequest<'_> {
         }
         // A function that takes a plain pointer must not be given a volatile one.
         let is_ours = [WRITE_BACK, SYNC].contains(&name);
-        match !is_ours
-            && self.source.text.contains("volatile")
-            && self.source.language == SourceLanguage::C
-        {
+        match !is_ours && self.has_volatile() && self.source.language == SourceLanguage::C {
             true => format!("(void *){}", address_operand(address)),
             false => address.clone(),
         }
+    }
+
+    /// Whether something in the file is volatile, which may be the object.
+    fn has_volatile(&self) -> bool {
+        let nodes = descendants(self.source.root()).into_iter();
+        let mut qualifiers = nodes.filter(|node| node.kind() == "type_qualifier");
+        qualifiers.any(|node| self.source.text_of(node) == "volatile")
     }
 
     fn length(&self, object: &StoredObject) -> String {

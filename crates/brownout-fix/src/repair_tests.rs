@@ -30,6 +30,8 @@ impl Example<'_> {
             syncs: false,
             macros: &macros,
             idioms: &idioms,
+            called: &[],
+            only_generic: false,
         };
         let repair = request.repair()?;
         Ok(apply(self.text, &in_order(repair.edits).unwrap()))
@@ -158,6 +160,8 @@ fn a_fence_can_follow_the_loop() {
         syncs: false,
         macros: &MacroDefinitions::default(),
         idioms: &Idioms::default(),
+        called: &[],
+        only_generic: false,
     };
     let repair = request.repair().unwrap();
     let repaired = apply(text, &in_order(repair.edits).unwrap());

@@ -1,6 +1,6 @@
 //! Which repairs are tried for a finding, in which order.
 //!
-//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2): a flush first, and a flush with a fence if no later
+//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2), or at the caller of a function that copies (§3.4.2.4): a flush first, and a flush with a fence if no later
 //! fence of the thread suffices. A missing fence goes after the loop around the flush, or after the flush; if a wrapper flushes, at its
 //! caller first. Candidates above the function of the deadline are never tried: what is reported is late there already.
 //!
@@ -18,6 +18,10 @@ pub struct Candidate {
     pub operation: RepairOperation,
     /// Whether events of functions that the statement calls belong to it.
     pub includes_callees: bool,
+    /// The frames from the store to the one that the statement calls, the store first; empty if the statement itself stores.
+    pub called: Vec<Frame>,
+    /// The callee must store to memory of no particular type.
+    pub only_generic: bool,
 }
 
 /// A store or flush of a finding that has to be repaired.
@@ -147,16 +151,38 @@ fn program_frames(stack: &Stack) -> Vec<(usize, &Frame)> {
     frames.collect()
 }
 
+/// A store is repaired where it is made. One that a wrapper, or a function that is given bytes, makes for its callers is repaired at the
+/// caller, if that can name the object: the function may also serve volatile memory.
 fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, RepairRefusal> {
-    let frames = program_frames(stack);
-    let (_, frame) = frames.first().ok_or(RepairRefusal::NoSource)?;
-    let candidates = operations.iter().map(|&operation| Candidate {
-        frame: (*frame).clone(),
-        scope: RepairScope::Statement,
-        operation,
-        includes_callees: false,
-    });
-    Ok(candidates.collect())
+    let frames: Vec<&Frame> = program_frames(stack)
+        .into_iter()
+        .map(|(_, frame)| frame)
+        .collect();
+    let outermost = frames.iter().position(|frame| !frame.wrapper).unwrap_or(0);
+    // The caller of a wrapper, or of a function that may turn out to serve any memory, and then the function itself.
+    let caller = outermost.max(1).min(frames.len().saturating_sub(1));
+    let levels = match caller {
+        0 => vec![0],
+        _ => vec![caller, 0],
+    };
+    let mut candidates = Vec::new();
+    for level in levels {
+        let frame = *frames.get(level).ok_or(RepairRefusal::NoSource)?;
+        candidates.extend(operations.iter().map(|&operation| {
+            Candidate {
+                frame: frame.clone(),
+                scope: RepairScope::Statement,
+                operation,
+                includes_callees: level > 0,
+                only_generic: outermost == 0,
+                called: frames[..level]
+                    .iter()
+                    .map(|frame| (*frame).clone())
+                    .collect(),
+            }
+        }));
+    }
+    Ok(candidates)
 }
 
 fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
@@ -173,6 +199,8 @@ fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
                 scope,
                 operation: RepairOperation::Fence,
                 includes_callees: true,
+                called: Vec::new(),
+                only_generic: false,
             });
         }
     }

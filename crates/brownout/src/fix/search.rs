@@ -20,7 +20,7 @@ pub struct TaskSearch {
     options: Vec<PlannedRepair>,
     /// The repair in use.
     at: usize,
-    /// Why candidates are impossible, the first of them.
+    /// Why candidates are impossible, the last of them.
     refusal: Option<RepairRefusal>,
     /// Another repair makes this one unnecessary.
     is_covered: bool,
@@ -49,7 +49,8 @@ impl TaskSearch {
             match plan(candidate) {
                 Ok(planned) if !options.contains(&planned) => options.push(planned),
                 Ok(_) => {}
-                Err(reason) => refusal = refusal.or(Some(reason)),
+                // The last candidate is the plainest: what prevents it prevents the others.
+                Err(reason) => refusal = Some(reason),
             }
         }
         Self {

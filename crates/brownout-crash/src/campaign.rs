@@ -204,7 +204,7 @@ impl<'a> Campaign<'a> {
                 break;
             }
             // Not within a wave, whose crash points are in the order of the trace. An exploration never ends early.
-            if self.uniform_failures.are_enough() && with.strategy.exploration().is_none() {
+            if self.uniform_failures.are_enough() && !with.strategy.explores() {
                 break;
             }
         }
@@ -327,7 +327,7 @@ impl<'a> Campaign<'a> {
             image,
             situation,
         };
-        let is_brief = with.strategy.exploration().is_none();
+        let is_brief = !with.strategy.explores();
         if is_brief && !proposal.is_repeated {
             self.consider_sharing(with)?;
         }

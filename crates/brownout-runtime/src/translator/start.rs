@@ -55,7 +55,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     if !wire::attach(fd) {
         fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
     }
-    if wire::is_repeated() {
+    if wire::is_repeated() || wire::schedule().is_some() {
         stack.pin_random_bytes();
     }
     process::protect_descriptor(fd);
@@ -70,6 +70,10 @@ pub unsafe fn start(stack: *mut u64) -> ! {
         .map(|name| (open_and_map(&name, &stack), name));
     if program.executable_stack {
         make_stack_executable();
+    }
+    if wire::schedule().is_some() {
+        // It shows the time without a system call.
+        stack.hide_vdso();
     }
     let vdso = stack.auxiliary(auxvec::AT_SYSINFO_EHDR).and_then(move_vdso);
     let base = interpreter.as_ref().map_or(0, |(image, _)| image.bias);

@@ -57,7 +57,7 @@ enum Line {
     Cause(Cause),
     Explanation(Explanation),
     Suspect(SuspectImages),
-    Ending(CampaignEnding),
+    Ending(Box<CampaignEnding>),
     Reads(ReadsLine),
     Retraction(RetractionLine),
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use brownout_recovery::{Attempt, RunnerPool, Verdict};
+use brownout_recovery::{Attempt, PlannedRun, RunnerPool, Verdict};
 use brownout_report::{ExplorationCoverage, Frame};
 use brownout_trace::Definitions;
 
@@ -456,7 +456,15 @@ impl<'a> Campaign<'a> {
             Some(starts) => Effort::Shared(starts),
             None => Effort::Brief,
         };
-        with.pool.submit(move |runner| {
+        let planned = match &effort {
+            Effort::Shared(starts) => {
+                let task = input.situation.task();
+                Some(PlannedRun::new(starts, &input.image.files, &task))
+            }
+            Effort::Full | Effort::Brief => None,
+        };
+        let should_wait = move || planned.as_ref().is_some_and(PlannedRun::is_underway);
+        with.pool.submit_unless(should_wait, move |runner| {
             let task = input.situation.task();
             let results = job.run(effort, runner, &input.image, &task)?;
             Ok(Tried { input, results })

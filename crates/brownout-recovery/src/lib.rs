@@ -58,11 +58,12 @@ mod tracer;
 mod verdict;
 mod view;
 
-pub use branching::{ReadGuide, SharedStartCounts, SharedStarts};
+pub use branching::{PlannedRun, ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
+pub use file_content::write_content;
 pub use held_run::HeldRun;
 pub use hidden_status::{HiddenStatus, hidden_status};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};

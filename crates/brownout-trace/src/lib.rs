@@ -67,6 +67,7 @@ mod definitions;
 mod error;
 mod event;
 mod event_class;
+mod event_comparison;
 mod fields;
 mod header;
 mod ids;
@@ -91,6 +92,7 @@ pub use event::{
     ProcessOrigin, StoreFlavor, Sync, ThreadParent,
 };
 pub use event_class::EventClass;
+pub use event_comparison::{Difference, first_difference};
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;

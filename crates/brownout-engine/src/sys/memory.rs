@@ -2,7 +2,7 @@
 
 use brownout_ring::explore::{MAILBOX_BYTES, MAILBOXES, Mailbox, PROCESSES};
 use brownout_ring::hold::{self, HoldPage, state};
-use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
+use brownout_ring::{Control, RINGS, SLOT_TABLE, SLOTS, Slot};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -72,7 +72,7 @@ impl Table {
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                INTENTS,
+                RINGS,
                 protection,
                 libc::MAP_SHARED,
                 wire.as_raw_fd(),
@@ -93,7 +93,7 @@ impl Table {
     }
 
     pub(crate) fn slots(&self) -> &[Slot; SLOTS] {
-        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the INTENTS bytes mapped and 64-byte
+        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the RINGS bytes mapped and 64-byte
         // aligned; a slot consists of atomics only.
         unsafe { self.base.add(SLOT_TABLE).cast::<[Slot; SLOTS]>().as_ref() }
     }
@@ -102,7 +102,7 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), INTENTS) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), RINGS) };
     }
 }
 

@@ -17,6 +17,7 @@ fn options(command: &[&str]) -> TargetOptions {
         on_full: OnFull::Continue,
         repetition: None,
         hold: None,
+        schedule: None,
     }
 }
 

@@ -292,6 +292,7 @@ impl Assignment {
             on_full: OnFull::Continue,
             repetition: Some(self.repetition()),
             hold: Some(held.plan()),
+            schedule: None,
         })?;
         let header = Header {
             brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -364,6 +365,7 @@ impl Assignment {
                 on_full: OnFull::Continue,
                 repetition: Some(self.repetition()),
                 hold: None,
+                schedule: None,
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

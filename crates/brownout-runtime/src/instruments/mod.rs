@@ -7,6 +7,7 @@
 //! [`events`] and [`unwind`] are services for instruments that record events: sites, calling contexts and
 //! the assembly that writes records.
 
+pub mod baton;
 pub mod calls;
 pub mod coverage;
 pub mod events;
@@ -17,6 +18,7 @@ pub mod locks;
 pub mod other_inputs;
 pub mod pm;
 pub mod registry;
+pub mod schedule;
 pub mod unwind;
 
 pub use instrument::{BranchRequest, Instrument, MisalignedLoad, Resumption};

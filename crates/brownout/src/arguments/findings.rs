@@ -60,7 +60,7 @@ pub struct FindingArgs {
 }
 
 /// Where options that are not on the command line come from.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ConfigArgs {
     /// Read options from FILE instead of the nearest brownout.toml in the working directory or above
     #[arg(long, value_name = "FILE")]

@@ -180,6 +180,7 @@ fn record_target(
         patterns: settings.patterns.clone(),
         output: directory.unfinished_trace(),
         shared_loads: true,
+        same_as: None,
         recording: recording(arguments, settings),
     };
     match record::record(&arguments, plan.map(|plan| &plan.scope), console) {

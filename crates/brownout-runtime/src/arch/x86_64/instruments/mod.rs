@@ -7,6 +7,7 @@ pub mod hold;
 pub mod locks;
 pub mod other_inputs;
 pub mod pm;
+pub mod schedule;
 pub mod unwind;
 
 #[cfg(test)]

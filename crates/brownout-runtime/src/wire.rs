@@ -154,6 +154,11 @@ pub fn note_input(input: u32) {
     }
 }
 
+/// Whether [`note_input`] has reported this.
+pub fn has_input(input: u32) -> bool {
+    control().is_some_and(|control| control.inputs.load(Ordering::Relaxed) & input != 0)
+}
+
 /// Whether the process exists that has created the wire.
 pub fn has_recorder() -> bool {
     control().is_some_and(|control| {

@@ -21,6 +21,7 @@ mod failure;
 mod finding_output;
 mod image_files;
 mod lint_run;
+mod mapped_file_state;
 mod next_step;
 mod output_directory;
 mod progress;

@@ -274,6 +274,7 @@ const CALLS: &[u32] = &[
     linux::__NR_tkill,
     linux::__NR_tgkill,
     linux::__NR_setitimer,
+    linux::__NR_alarm,
     linux::__NR_timer_settime,
     linux::__NR_timerfd_settime,
 ];
@@ -287,7 +288,10 @@ fn note_unpinned(context: &Context, nr: u32, args: &[u64; 6]) {
         linux::__NR_getpid | linux::__NR_gettid | linux::__NR_getppid => {
             return wire::note_input(input::IDS);
         }
-        linux::__NR_setitimer | linux::__NR_timer_settime | linux::__NR_timerfd_settime => {
+        linux::__NR_setitimer
+        | linux::__NR_alarm
+        | linux::__NR_timer_settime
+        | linux::__NR_timerfd_settime => {
             return wire::note_input(input::TIMERS);
         }
         _ => return,

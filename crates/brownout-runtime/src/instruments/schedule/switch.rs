@@ -341,8 +341,9 @@ pub fn read_word(word: u64) -> Option<u32> {
     target_memory::read(place).ok()
 }
 
+/// Whether something that happens outside of the process can end a wait, so that time has to pass as it does there.
 fn awaits_outside(turns: &Turns) -> bool {
-    turns.awaits_outside() || wire::has_several_processes()
+    turns.awaits_outside() || wire::has_several_processes() || wire::has_input(input::TIMERS)
 }
 
 /// Lets the time jump to the end of the first wait that has one. False if there is none.

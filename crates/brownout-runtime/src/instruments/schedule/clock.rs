@@ -5,6 +5,7 @@
 
 use super::switch::{wait, with_turns};
 use super::turns::{Wait, Wakeup};
+use crate::arch::instruments::schedule::syscalls;
 use crate::hooks;
 use crate::sys::{Raw, err, errno, linux};
 use crate::target_memory;
@@ -14,7 +15,7 @@ use crate::translator::context::Context;
 pub const CALLS: &[u32] = &[
     linux::__NR_clock_gettime,
     linux::__NR_gettimeofday,
-    linux::__NR_time,
+    syscalls::TIME,
     linux::__NR_nanosleep,
     linux::__NR_clock_nanosleep,
 ];
@@ -89,7 +90,7 @@ pub fn serve(context: &mut Context, nr: u32, args: &[u64; 6]) -> Option<Raw> {
                 fault => fault,
             }
         }
-        linux::__NR_time => {
+        syscalls::TIME => {
             let seconds = (REAL_TIME + read()) / SECOND;
             match write(context, first, [seconds]) {
                 0 => seconds,

@@ -23,7 +23,7 @@ pub mod turns;
 mod waits;
 
 use crate::address_map::FastSet;
-use crate::arch::instruments::schedule as code;
+use crate::arch::instruments::schedule::{code, syscalls};
 use crate::arch::translator::gate;
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
@@ -96,15 +96,8 @@ impl Instrument for Scheduler {
     fn create() {
         if let Some((seed, length)) = wire::schedule() {
             *STATE.lock() = Some(Turns::new(seed, length));
-            for calls in [
-                futex::CALLS,
-                waits::CALLS,
-                clock::CALLS,
-                randomness::CALLS,
-                CALLS,
-            ] {
-                attend_to(calls);
-            }
+            let lists = [futex::CALLS, clock::CALLS, randomness::CALLS, CALLS];
+            lists.into_iter().chain(waits::CALLS).for_each(attend_to);
         }
     }
 
@@ -274,7 +267,7 @@ const CALLS: &[u32] = &[
     linux::__NR_tkill,
     linux::__NR_tgkill,
     linux::__NR_setitimer,
-    linux::__NR_alarm,
+    syscalls::ALARM,
     linux::__NR_timer_settime,
     linux::__NR_timerfd_settime,
 ];
@@ -289,7 +282,7 @@ fn note_unpinned(context: &Context, nr: u32, args: &[u64; 6]) {
             return wire::note_input(input::IDS);
         }
         linux::__NR_setitimer
-        | linux::__NR_alarm
+        | syscalls::ALARM
         | linux::__NR_timer_settime
         | linux::__NR_timerfd_settime => {
             return wire::note_input(input::TIMERS);

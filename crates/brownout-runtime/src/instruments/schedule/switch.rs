@@ -272,7 +272,7 @@ pub fn end_thread(context: &mut Context) {
 
 /// Waits at the baton. A signal ends the thread's wait; it then waits for its turn.
 fn await_turn(context: &mut Context) {
-    while context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
+    if context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
         let mut state = STATE.lock();
         interrupt(&mut state, context.this);
         let is_free = state.as_ref().is_none_or(|turns| turns.running.is_none());
@@ -281,7 +281,7 @@ fn await_turn(context: &mut Context) {
             return;
         }
         drop(state);
-        return context.areas.schedule.baton.wait();
+        context.areas.schedule.baton.wait();
     }
 }
 

@@ -106,6 +106,7 @@ fn record_with(
         watch: options.watch.clone(),
         on_full: options.on_full,
         repetition: None,
+        hold: None,
         schedule: options.schedule,
     })?;
     let writer = create_trace(options)?;

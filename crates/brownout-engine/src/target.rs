@@ -7,6 +7,7 @@ use crate::coverage::Coverage;
 use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
 use crate::event_sink::{EventSink, StopReason};
+use crate::hold::{self, HeldEvents, HoldPlan, HoldProgress};
 use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
@@ -14,6 +15,7 @@ use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
 use crate::schedule::{Schedule, ScheduledRun, Unpinned};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
+use crate::sys::memory::Table;
 use crate::sys::process::FixedAddresses;
 use crate::sys::signals::SignalGate;
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
@@ -25,7 +27,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -51,6 +53,8 @@ pub struct TargetOptions {
     pub on_full: OnFull,
     /// How runs are made alike, if the target is run several times.
     pub repetition: Option<Repetition>,
+    /// Which threads are held, if any.
+    pub hold: Option<HoldPlan>,
     /// The order in which threads run; they run freely if there is none.
     pub schedule: Option<Schedule>,
 }
@@ -114,6 +118,7 @@ pub struct Target {
     coverage: bool,
     on_full: OnFull,
     repetition: Option<Repetition>,
+    hold: Option<HoldPlan>,
     schedule: Option<Schedule>,
 }
 
@@ -153,6 +158,7 @@ impl Target {
             (options.reads, option::LOADS | option::READS),
             (options.coverage, option::COVERAGE),
             (options.repetition.is_some(), option::REPEATED),
+            (options.hold.is_some(), option::HOLD),
             (options.schedule.is_some(), option::SCHEDULE),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
@@ -163,6 +169,9 @@ impl Target {
         }
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
+        if let Some(plan) = &options.hold {
+            hold::put_plan(wire.file(), plan).map_err(TargetError::SetUp)?;
+        }
         Ok(Self {
             program,
             watched,
@@ -171,17 +180,62 @@ impl Target {
             coverage: options.coverage,
             on_full: options.on_full,
             repetition: options.repetition,
+            hold: options.hold.clone(),
             schedule: options.schedule,
         })
     }
 
     /// Runs the target until it and all its followed descendants have ended. Calls `observe` while it runs.
     pub fn run<D: EventDestination>(
-        self,
+        mut self,
         destination: D,
         observe: &mut dyn FnMut(Notice<'_>),
     ) -> Result<TargetRun<D>, TargetError> {
-        self.run_with(LOADER, destination, observe)
+        match self.hold.take() {
+            Some(plan) => self.run_held(plan, destination, observe),
+            None => self.run_with(LOADER, destination, observe),
+        }
+    }
+
+    /// Runs the target, and holds its threads.
+    fn run_held<D: EventDestination>(
+        self,
+        plan: HoldPlan,
+        destination: D,
+        observe: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<TargetRun<D>, TargetError> {
+        let page = hold::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let table = Table::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let progress = Arc::new(HoldProgress::default());
+        let events = HeldEvents::new(destination, plan.clone(), Arc::clone(&progress));
+        let run = thread::scope(|scope| {
+            scope.spawn(|| hold::watch(&plan, &progress, &page, &table));
+            let run = self.run_with(LOADER, events, observe);
+            progress.end();
+            run
+        })?;
+        let TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            scheduled,
+            destination,
+        } = run;
+        Ok(TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            scheduled,
+            destination: destination.into_destination(),
+        })
     }
 
     /// Like [`run`](Self::run), with another loader.
@@ -199,6 +253,7 @@ impl Target {
             coverage,
             on_full,
             repetition,
+            hold: _,
             schedule,
         } = self;
         let started = Instant::now();

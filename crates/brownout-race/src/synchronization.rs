@@ -107,6 +107,7 @@ impl Synchronization {
                     _ => {}
                 }
             }
+            SyncMeaning::Output => {}
         }
     }
 
@@ -163,6 +164,7 @@ impl Synchronization {
                     _ => {}
                 }
             }
+            SyncMeaning::Output => {}
         }
     }
 

@@ -83,6 +83,8 @@ impl Evidence {
     pub const LAST_OUTPUT: &str = "last output";
     /// The detail that says how crash testing has confirmed a finding of lint.
     pub const CONFIRMED: &str = "confirmed";
+    /// The detail that says what came of forcing a race.
+    pub const FORCED: &str = "forced";
     /// The detail that says that recovery overwrites the bytes of a finding before it reads them.
     pub const OVERWRITTEN: &str = "overwritten";
     /// The detail that says how many crash images were tried for a finding of lint.

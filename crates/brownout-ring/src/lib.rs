@@ -24,13 +24,14 @@
 
 pub mod coverage;
 pub mod explore;
+pub mod hold;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -54,26 +55,25 @@ pub const SLOT_TABLE: usize = 4096;
 /// Offset in the memfd of the table of watched functions (see [`watch`]), and its size.
 pub const WATCH_TABLE: usize = SLOT_TABLE + SLOTS * size_of::<Slot>();
 pub const WATCH_BYTES: usize = 64 << 10;
-/// Offset of slot 0's [`Intent`] in the memfd, and the bytes reserved for each intent.
-pub const INTENTS: usize = WATCH_TABLE + WATCH_BYTES;
-pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset of slot 0's ring in the memfd.
-pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
+pub const RINGS: usize = WATCH_TABLE + WATCH_BYTES;
+/// Bytes reserved for the [`Intent`] that follows each ring: a producer maps it together with the ring.
+pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset in the memfd of a copy of the loader, preceded by its length in eight bytes. A process writes the copy before it
 /// loses its other access to the loader.
-pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
+pub const LOADER: usize = RINGS + SLOTS * (RING_BYTES + INTENT_BYTES);
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = explore::END;
+pub const WIRE_BYTES: usize = hold::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
-    RINGS + index * RING_BYTES
+    RINGS + index * (RING_BYTES + INTENT_BYTES)
 }
 
 /// Offset in the memfd of the intent of slot `index`.
 pub const fn intent_offset(index: usize) -> usize {
-    INTENTS + index * INTENT_BYTES
+    ring_offset(index) + RING_BYTES
 }
 
 /// The first page of the memfd.
@@ -149,6 +149,8 @@ pub mod option {
     pub const LOCKS: u32 = 32;
     /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
     pub const SHARED_LOADS: u32 = 64;
+    /// Keep threads from making a store durable (see [`super::hold`]).
+    pub const HOLD: u32 = 256;
     /// Run one thread at a time, in an order that [`super::Control::seed`] determines.
     pub const SCHEDULE: u32 = 128;
 }
@@ -574,7 +576,6 @@ const _: () = {
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Record>() == 40);
     assert!(size_of::<Intent>() + MAX_INTENT <= INTENT_BYTES);
-    assert!(INTENTS.is_multiple_of(4096));
     assert!(WATCH_TABLE.is_multiple_of(4096));
     assert!(RINGS.is_multiple_of(4096));
     assert!(RING_BYTES.is_multiple_of(4096));

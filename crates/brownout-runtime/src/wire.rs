@@ -119,6 +119,19 @@ pub fn wants_exploration() -> bool {
     control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
 }
 
+/// Whether threads are held.
+pub fn wants_holds() -> bool {
+    has_option(ring::option::HOLD)
+}
+
+/// Wakes the recorder: what was published is of interest now.
+pub fn wake_recorder() {
+    if let Some(control) = control() {
+        control.doorbell.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&control.doorbell);
+    }
+}
+
 /// Whether the target is run several times, and runs have to be alike.
 pub fn is_repeated() -> bool {
     control().is_some_and(|control| control.options & ring::option::REPEATED != 0)
@@ -569,7 +582,7 @@ impl Producer {
     }
 }
 
-/// Maps a slot's ring twice in a row, and its intent behind it.
+/// Maps a slot's ring twice in a row, and its intent behind it. Forked children have rings of their own.
 fn map_ring(index: usize) -> Option<u64> {
     let mut spare = SPARE.lock();
     if let Some(at) = spare.iter().position(|&(slot, _)| slot as usize == index) {
@@ -578,14 +591,15 @@ fn map_ring(index: usize) -> Option<u64> {
     drop(spare);
     let bytes = ring::RING_BYTES as u64;
     let addr = memory::reserve(2 * bytes + ring::INTENT_BYTES as u64);
-    let (ring, intent) = (ring::ring_offset(index), ring::intent_offset(index));
     let parts = [
-        (addr, ring, ring::RING_BYTES),
-        (addr + bytes, ring, ring::RING_BYTES),
-        (addr + 2 * bytes, intent, ring::INTENT_BYTES),
+        (addr, ring::RING_BYTES),
+        (addr + bytes, ring::RING_BYTES + ring::INTENT_BYTES),
     ];
+    let offset = ring::ring_offset(index);
     let mut mapped = parts
         .into_iter()
-        .map(|(at, offset, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
-    mapped.all(|done| done).then_some(addr)
+        .map(|(at, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
+    let is_mapped = mapped.all(|done| done);
+    memory::leave_out_of_forks(addr, 2 * bytes + ring::INTENT_BYTES as u64);
+    is_mapped.then_some(addr)
 }

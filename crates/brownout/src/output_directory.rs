@@ -15,7 +15,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Baseline, Conclusion, Report, Subject};
+use brownout_report::{Baseline, Conclusion, FindingId, Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
@@ -39,6 +39,8 @@ pub const JUNIT: &str = "junit.xml";
 /// The journal of crash testing.
 pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
+/// The names of traces of runs in which a race was forced begin so; the id of the finding follows.
+const FORCED: &str = "forced-";
 const UNFINISHED: &str = "unfinished";
 /// What the names of directories with the results of one schedule begin with.
 const PART: &str = "schedule-";
@@ -205,6 +207,7 @@ impl OutputDirectory {
         }
         self.remove(&RESULTS);
         self.remove_parts();
+        self.remove_forced_traces();
         Ok(())
     }
 
@@ -240,6 +243,36 @@ impl OutputDirectory {
         }
     }
 
+    /// Where the trace of a run is kept in which the race of a finding was forced.
+    pub fn forced_trace(&self, finding: &FindingId) -> PathBuf {
+        self.file(&format!("{FORCED}{finding}"))
+    }
+
+    /// The traces of runs in which races were forced.
+    pub fn forced_traces(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let is_forced = |name: &OsStr| {
+            let id = name.to_str().and_then(|name| name.strip_prefix(FORCED));
+            let is_id =
+                |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            id.is_some_and(is_id)
+        };
+        let mut traces: Vec<PathBuf> = entries
+            .filter(|entry| is_forced(&entry.file_name()))
+            .map(|entry| entry.path())
+            .collect();
+        traces.sort();
+        traces
+    }
+
+    /// Removes the traces of runs in which races were forced: those of this process come in their place.
+    pub fn remove_forced_traces(&self) {
+        for trace in self.forced_traces() {
+            // One that cannot be removed belongs to no finding.
+            let _ = fs::remove_file(trace);
+        }
+    }
+
     /// Moves the finished trace to its final path.
     pub fn keep_trace(&mut self) -> Result<(), Failure> {
         durable_file::rename_durably(&self.unfinished_trace(), &self.file(TRACE))
@@ -251,6 +284,7 @@ impl OutputDirectory {
         let _ = fs::remove_file(self.unfinished_trace());
         if self.made {
             self.remove(&RESULTS);
+            self.remove_forced_traces();
             self.remove(&[RUN]);
             let _ = fs::remove_dir(&self.path);
             run_destination::give_up();

@@ -518,6 +518,7 @@ impl Results {
             }
         }
         self.wrappers.mark(&mut self.findings);
+        settings.levels.settle(&mut self.findings);
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
         report.fail_on = settings.fail_on;

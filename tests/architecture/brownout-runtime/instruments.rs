@@ -65,6 +65,17 @@ pub mod locks {
     }
 }
 
+/// Threads that are held.
+pub mod hold {
+    use crate::arch::missing;
+    use crate::instruments::hold::HoldArea;
+
+    /// Fills in the entry point that generated code jumps to.
+    pub fn connect(_area: &mut HoldArea) {
+        missing()
+    }
+}
+
 /// Inputs that are not the same in each run.
 pub mod other_inputs {
     use crate::arch::{Instruction, missing};

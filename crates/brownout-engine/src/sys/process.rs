@@ -248,6 +248,15 @@ pub(crate) fn cpu_time(pid: Pid) -> Option<Duration> {
     Some(Duration::new(used.tv_sec as u64, used.tv_nsec as u32))
 }
 
+/// Whether a thread runs, waits for a processor, or waits for a disk: it is not asleep.
+pub(crate) fn is_runnable(pid: u32, tid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may contain anything.
+    let name_end = stat.iter().rposition(|&byte| byte == b')');
+    let state = name_end.and_then(|end| stat.get(end + 2));
+    matches!(state, Some(b'R' | b'D'))
+}
+
 /// Whether thread `tid` of process `pid` exists, running or as a zombie.
 pub(crate) fn thread_exists(pid: u32, tid: u32) -> bool {
     let (pid, tid) = (pid as libc::pid_t, tid as libc::pid_t);

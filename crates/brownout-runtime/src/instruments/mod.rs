@@ -12,6 +12,7 @@ pub mod calls;
 pub mod coverage;
 pub mod events;
 pub mod explore;
+pub mod hold;
 mod instrument;
 pub mod locks;
 pub mod other_inputs;

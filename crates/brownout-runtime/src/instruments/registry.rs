@@ -305,6 +305,7 @@ registry! {
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,
+    hold: hold::HeldThreads,
     coverage: coverage::CoverageCounts,
     other_inputs: other_inputs::OtherInputs,
 }

@@ -36,6 +36,11 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let (trace, token, finding) = find(&arguments.directory, &arguments.finding, console)?;
     let server = sandbox_server(&arguments.directory)?;
     let mut file = TraceFile::open(&trace)?;
+    let mut trace = trace;
+    if let Some(forced) = forced_trace(&arguments.directory, &token, &file)? {
+        file = TraceFile::open(&forced)?;
+        trace = forced;
+    }
     if token.trace != file.identity() {
         // A cut trace has another size; that is the better explanation.
         let other = Failure::OtherTrace { path: trace };
@@ -93,6 +98,20 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     } else {
         ExitCode::BugsFound
     })
+}
+
+/// The trace of the token, if it is not that of the recorded run but one in which a race was forced.
+fn forced_trace(
+    directory: &Path,
+    token: &Token,
+    recorded: &TraceFile,
+) -> Result<Option<PathBuf>, Failure> {
+    if !directory.is_dir() || token.trace == recorded.identity() {
+        return Ok(None);
+    }
+    let (results, ..) = OutputDirectory::open(directory)?;
+    let mut traces = results.forced_traces().into_iter();
+    Ok(traces.find(|path| TraceFile::open(path).is_ok_and(|file| file.identity() == token.trace)))
 }
 
 /// The image after recoveries that are interrupted, too: they run again, under the engine, until the same action.

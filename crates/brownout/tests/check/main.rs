@@ -16,6 +16,7 @@ mod results;
 mod run_end;
 mod schema;
 mod severities;
+mod shortened;
 mod stale_results;
 mod unusual;
 mod weight;

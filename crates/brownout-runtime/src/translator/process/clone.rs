@@ -294,6 +294,8 @@ pub fn fork_copy(context: &mut Context) -> Raw {
         args: [0, size_of_val(&structure) as u64, 0, 0, 0, 0],
         structure: Some(structure),
     };
+    // It will be copied again and again, and so will its copies.
+    FORKS.fetch_max(MANY_FORKS, Ordering::Relaxed);
     let before = sys::set_mask(!0);
     let raw = fork_quiesced(context, &request, |_| ());
     if raw == 0 {

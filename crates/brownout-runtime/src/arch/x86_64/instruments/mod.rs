@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod coverage;
 pub mod events;
+pub mod hold;
 pub mod locks;
 pub mod other_inputs;
 pub mod pm;

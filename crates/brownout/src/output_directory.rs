@@ -229,6 +229,7 @@ impl OutputDirectory {
                 && is_part
             {
                 part.remove(&RESULTS);
+                part.remove_forced_traces();
                 part.remove(&[RUN]);
                 // Files of the user stay, and the directory with them.
                 let _ = fs::remove_dir(&part.path);

@@ -119,6 +119,8 @@ pub mod schedule {
         pub const EPOLL_WAIT: u32 = 505;
         pub const OPEN: u32 = 506;
         pub const ALARM: u32 = 507;
+        pub const STAT: u32 = 508;
+        pub const LSTAT: u32 = 509;
     }
 }
 

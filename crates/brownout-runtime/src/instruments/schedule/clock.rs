@@ -22,7 +22,7 @@ pub const CALLS: &[u32] = &[
 
 const SECOND: u64 = 1_000_000_000;
 /// What the clocks show when a process begins: 1 January 2020, a day after the system has started.
-const REAL_TIME: u64 = 1_577_836_800 * SECOND;
+pub const REAL_TIME: u64 = 1_577_836_800 * SECOND;
 const MONOTONIC: u64 = 86_400 * SECOND;
 /// Nanoseconds that reading a clock takes.
 const READING: u64 = 1_000;

@@ -3,11 +3,11 @@
 //! The same seed gives the same interleaving, and so the same trace: which thread runs next depends only on the seed
 //! ([`priorities`]) and on what the threads do, counted in steps: instructions that access persistent memory, flush, fence or are
 //! locked. A thread that waits lets others run ([`switch`]). Futexes are served here ([`futex`]); waits for descriptors and
-//! times end in a fixed order ([`waits`]). Time and random numbers are those of the seed ([`clock`], [`randomness`]).
+//! times end in a fixed order ([`waits`]). Time and random numbers are those of the seed ([`clock`], [`file_times`], [`randomness`]).
 //!
 //! Each process has a schedule of its own. The order of processes, signals, what arrives from outside of the process, timers of
 //! the system, and ids of processes and threads are not determined; if the target uses them, that is reported
-//! ([`brownout_ring::input`]). The times of files are those of the system.
+//! ([`brownout_ring::input`]).
 //!
 //! What it can miss: interleavings that differ only in accesses to ordinary memory without locked instructions, because threads
 //! are not preempted between them.
@@ -15,6 +15,7 @@
 //! Without `--schedule` no code is emitted, and no system call is attended.
 
 mod clock;
+mod file_times;
 mod futex;
 pub mod priorities;
 mod randomness;
@@ -96,8 +97,13 @@ impl Instrument for Scheduler {
     fn create() {
         if let Some((seed, length)) = wire::schedule() {
             *STATE.lock() = Some(Turns::new(seed, length));
-            let lists = [futex::CALLS, clock::CALLS, randomness::CALLS, CALLS];
-            lists.into_iter().chain(waits::CALLS).for_each(attend_to);
+            let clocks = [clock::CALLS, file_times::CALLS];
+            let lists = [futex::CALLS, randomness::CALLS, CALLS];
+            lists
+                .into_iter()
+                .chain(clocks)
+                .chain(waits::CALLS)
+                .for_each(attend_to);
         }
     }
 
@@ -239,6 +245,7 @@ impl Instrument for Scheduler {
         }
         match nr {
             linux::__NR_futex => futex::serve(context, args, make),
+            _ if file_times::CALLS.contains(&nr) => file_times::serve(context, nr, args, make),
             _ if futex::is_newer(nr) => Outcome::Done(futex::unsupported()),
             linux::__NR_sched_yield => {
                 switch::give_way(context);

@@ -99,7 +99,6 @@ fn examine(
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
     if lint_run.nothing_persistent.is_none() {
-        let plan = plan.as_ref().filter(|_| arguments.confirm);
         let how = arguments.confirm.then_some(Confirmation {
             plan,
             time_limit: race_confirmation::TIME_LIMIT,

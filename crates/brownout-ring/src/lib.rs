@@ -104,6 +104,8 @@ pub struct Control {
     /// With [`option::SCHEDULE`]: the seed of the schedule, and the number of steps over which its preemptions are distributed.
     pub seed: u64,
     pub length: u64,
+    /// With [`option::SCHEDULE`]: when the recording started, in nanoseconds since 1970, as far as the times of files show that.
+    pub started: u64,
     /// Steps that threads have made under a schedule while there were several of them.
     pub steps: AtomicU64,
     pub next_seq: Line<AtomicU64>,

@@ -143,6 +143,11 @@ pub fn schedule() -> Option<(u64, u64)> {
     Some((control.seed, control.length))
 }
 
+/// When the recording under a schedule started, in nanoseconds of the system's clock. The times of files are no more exact.
+pub fn schedule_start() -> u64 {
+    control().map_or(u64::MAX, |control| control.started)
+}
+
 /// Reports how many steps the threads of this process have made under a schedule since the last report.
 pub fn add_steps(steps: u64) {
     if let Some(control) = control() {
@@ -165,6 +170,11 @@ pub fn note_input(input: u32) {
     {
         control.inputs.fetch_or(input, Ordering::Relaxed);
     }
+}
+
+/// Whether [`note_input`] has reported this.
+pub fn has_input(input: u32) -> bool {
+    control().is_some_and(|control| control.inputs.load(Ordering::Relaxed) & input != 0)
 }
 
 /// Whether the process exists that has created the wire.

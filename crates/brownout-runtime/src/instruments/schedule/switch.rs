@@ -272,7 +272,7 @@ pub fn end_thread(context: &mut Context) {
 
 /// Waits at the baton. A signal ends the thread's wait; it then waits for its turn.
 fn await_turn(context: &mut Context) {
-    while context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
+    if context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
         let mut state = STATE.lock();
         interrupt(&mut state, context.this);
         let is_free = state.as_ref().is_none_or(|turns| turns.running.is_none());
@@ -281,7 +281,7 @@ fn await_turn(context: &mut Context) {
             return;
         }
         drop(state);
-        return context.areas.schedule.baton.wait();
+        context.areas.schedule.baton.wait();
     }
 }
 
@@ -341,8 +341,9 @@ pub fn read_word(word: u64) -> Option<u32> {
     target_memory::read(place).ok()
 }
 
+/// Whether something that happens outside of the process can end a wait, so that time has to pass as it does there.
 fn awaits_outside(turns: &Turns) -> bool {
-    turns.awaits_outside() || wire::has_several_processes()
+    turns.awaits_outside() || wire::has_several_processes() || wire::has_input(input::TIMERS)
 }
 
 /// Lets the time jump to the end of the first wait that has one. False if there is none.

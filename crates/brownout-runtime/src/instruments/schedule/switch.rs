@@ -29,7 +29,8 @@ const PAUSES: u64 = 100;
 pub const NEVER: u64 = u64::MAX >> 1;
 /// What a thread that spins until its turn is over takes for it, in nanoseconds.
 const TURN_TIME: u64 = 100_000;
-/// The longest time between two looks at what is awaited outside of the process, in nanoseconds.
+/// The shortest and the longest time between two looks at what is awaited outside of the process, in nanoseconds.
+const SHORTEST_SLEEP: u64 = 100_000;
 const LONGEST_SLEEP: u64 = 10_000_000;
 
 type Locked<'a> = Guard<'a, Option<Turns>>;
@@ -143,7 +144,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
         settle(&mut context.areas.schedule, turns);
         turns.begin_wait(this, wait);
     }
-    let mut sleep = 100_000;
+    let mut sleep = SHORTEST_SLEEP;
     loop {
         let Some(turns) = state.as_mut() else {
             return Wakeup::Interrupted;
@@ -158,7 +159,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                 pass_to(next);
                 await_turn(context);
                 state = STATE.lock();
-                sleep = 100_000;
+                sleep = SHORTEST_SLEEP;
                 let is_ready = |turns: &mut Turns| {
                     let thread = turns.thread(this);
                     thread.is_none_or(|thread| thread.state == State::Ready)

@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::cpu;
 use crate::shell::{cargo, root, step, target_dir};
 use crate::{
-    architecture, corpus, differential, exactness, exploration, fuzz, guide, setup, tidy,
+    architecture, corpus, differential, exactness, exploration, fuzz, guide, repairs, setup, tidy,
     transparency,
 };
 
@@ -55,6 +55,7 @@ pub fn test(args: Args) -> Result<()> {
     exactness::run(Args::given(&["--core"]))?;
     exploration::run(Args::given(&["--cases", "40"]))?;
     corpus::run(Args::given(&["--core"]))?;
+    repairs::run(Args::given(&["--core"]))?;
     for mask in cpu::MASKS {
         run_as(mask)?;
     }

@@ -120,11 +120,11 @@ fn after_includes(source: &SourceTree, offset: usize) -> usize {
     let last = includes.last();
     let guarded = || {
         let guards = descendants(root).into_iter();
-        let within = guards.filter(|node| {
+        let mut within = guards.filter(|node| {
             let is_guarded = node.parent().is_some_and(|up| up.kind() == "preproc_ifdef");
             node.kind() == "preproc_include" && is_guarded && node.start_byte() < offset
         });
-        within.last()
+        within.next_back()
     };
     let found = last.or_else(guarded);
     match found {

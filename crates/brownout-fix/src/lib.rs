@@ -26,5 +26,5 @@ pub use patched_trace::{
     AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
 };
 pub use refusal::Refusal;
-pub use repair::{Operation, RepairRequest, Scope, SourceRepair};
+pub use repair::{RepairOperation, RepairRequest, Scope, SourceRepair};
 pub use syntax::{Language, SourceTree};

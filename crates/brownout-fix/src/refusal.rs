@@ -25,7 +25,7 @@ pub enum Refusal {
     )]
     MacroDefinition { file: String, line: u32 },
     #[error(
-        "the store at line {line} of {file} is made by the macro {name}, whose definition does not show what it stores to; insert the flush after its use by hand"
+        "the store at line {line} of {file} is made by the macro {name}, and its definition or its arguments do not show what it stores to; insert the flush after its use by hand"
     )]
     MacroUse {
         file: String,

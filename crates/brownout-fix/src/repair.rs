@@ -13,7 +13,7 @@ use crate::syntax::{Language, SourceTree, descendants};
 
 /// What a repair adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
+pub enum RepairOperation {
     /// A flush of what the statement stores.
     Flush,
     /// A fence.
@@ -24,7 +24,7 @@ pub enum Operation {
     Log,
 }
 
-impl Operation {
+impl RepairOperation {
     pub fn flushes(self) -> bool {
         matches!(self, Self::Flush | Self::FlushAndFence)
     }
@@ -50,7 +50,7 @@ pub struct RepairRequest<'a> {
     pub line: u32,
     pub column: Option<u32>,
     pub scope: Scope,
-    pub operation: Operation,
+    pub operation: RepairOperation,
     /// What is stored is in one cache line each time.
     pub one_line: bool,
     /// The program relies on `msync`.
@@ -66,7 +66,7 @@ pub struct SourceRepair {
     /// The lines of the statement or loop, counted from 1.
     pub lines: Range<u32>,
     /// What is added, which can be more than was asked for: an idiom may flush and fence.
-    pub operation: Operation,
+    pub operation: RepairOperation,
     /// The added code.
     pub code: Vec<String>,
 }
@@ -74,15 +74,15 @@ pub struct SourceRepair {
 impl RepairRequest<'_> {
     pub fn repair(&self) -> Result<SourceRepair, Refusal> {
         let statement = Statement::at(self.source, self.line, self.column)?;
-        if self.operation == Operation::Fence {
+        if self.operation == RepairOperation::Fence {
             return self.fence(&statement);
         }
         let object = StoredObject::of(&statement, self.line, self.column, self.macros)?;
         let offset = statement.node.start_byte();
-        if self.operation == Operation::Log {
+        if self.operation == RepairOperation::Log {
             let code = vec![self.log(&object)];
             let edits = statement.insert_before(&code)?;
-            return Ok(self.done(&statement, edits, code, Operation::Log));
+            return Ok(self.done(&statement, edits, code, RepairOperation::Log));
         }
         let (object, mut edits, lead) = self.save(&statement, object)?;
         let mut code = Vec::new();
@@ -103,7 +103,7 @@ impl RepairRequest<'_> {
         statement: &Statement<'_>,
         edits: Vec<Edit>,
         code: Vec<String>,
-        operation: Operation,
+        operation: RepairOperation,
     ) -> SourceRepair {
         SourceRepair {
             edits,
@@ -125,7 +125,7 @@ impl RepairRequest<'_> {
         })?;
         let code = vec![self.fence_code(&around)];
         let edits = around.insert_after(&code)?;
-        Ok(self.done(&around, edits, code, Operation::Fence))
+        Ok(self.done(&around, edits, code, RepairOperation::Fence))
     }
 
     /// Saves the address of an object whose expression has an effect, in a variable before the statement.
@@ -176,7 +176,7 @@ impl RepairRequest<'_> {
         object: &StoredObject,
         offset: usize,
         code: &mut Vec<String>,
-    ) -> Operation {
+    ) -> RepairOperation {
         let find = |deed| {
             self.idioms
                 .find(deed, self.source, offset, self.one_line, self.macros)
@@ -185,7 +185,7 @@ impl RepairRequest<'_> {
         if self.syncs {
             let sync = find(Deed::Persist).map(|idiom| call(&idiom));
             code.push(sync.unwrap_or_else(|| self.range_call(SYNC, object)));
-            return Operation::FlushAndFence;
+            return RepairOperation::FlushAndFence;
         }
         let persist = find(Deed::Persist).map(|idiom| call(&idiom));
         let flush = find(Deed::Flush).map(|idiom| call(&idiom));
@@ -202,7 +202,7 @@ impl RepairRequest<'_> {
             // It also fences, which does no harm.
             (Some(persist), None, None) => {
                 code.push(persist);
-                return Operation::FlushAndFence;
+                return RepairOperation::FlushAndFence;
             }
             (_, None, Some([_, persist])) if wants_fence => code.push(persist),
             (_, None, Some([flush, _])) => code.push(flush),

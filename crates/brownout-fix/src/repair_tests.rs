@@ -8,7 +8,7 @@ struct Example<'a> {
     path: &'a str,
     text: &'a str,
     at: (u32, Option<u32>),
-    operation: Operation,
+    operation: RepairOperation,
 }
 
 impl Example<'_> {
@@ -40,7 +40,7 @@ fn the_helper_of_the_program_is_used() {
         path: "x.c",
         text,
         at: (6, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|source, idioms| {
         idioms.observe(source, 5, Some(2), CallEffect::Flush);
@@ -66,9 +66,11 @@ fn libpmem_is_used_where_it_is_included() {
         .repaired(|_, _| ())
         .unwrap()
     };
-    assert!(code(Operation::Flush).contains("\tpmem_flush(&s->x, sizeof(s->x));\n"));
-    assert!(code(Operation::FlushAndFence).contains("\tpmem_persist(&s->x, sizeof(s->x));\n"));
-    assert!(code(Operation::Fence).contains("\tpmem_drain();\n"));
+    assert!(code(RepairOperation::Flush).contains("\tpmem_flush(&s->x, sizeof(s->x));\n"));
+    assert!(
+        code(RepairOperation::FlushAndFence).contains("\tpmem_persist(&s->x, sizeof(s->x));\n")
+    );
+    assert!(code(RepairOperation::Fence).contains("\tpmem_drain();\n"));
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn a_file_without_an_idiom_gets_a_helper() {
         path: "x.c",
         text,
         at: (4, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|_, _| ()).unwrap();
     assert!(
@@ -100,7 +102,7 @@ fn an_address_with_an_effect_is_saved() {
         path: "x.c",
         text,
         at: (4, Some(7)),
-        operation: Operation::Flush,
+        operation: RepairOperation::Flush,
     };
     let expected = "\t__typeof__(*p++) *pm_stored_4 = &(*p++);\n\t*pm_stored_4 = 1;\n\tpmem_flush(pm_stored_4, sizeof(*pm_stored_4));\n";
     let repaired = example.repaired(|_, _| ()).unwrap();
@@ -115,7 +117,7 @@ fn pools_are_named_or_found() {
             path: "x.c",
             text,
             at: (line, None),
-            operation: Operation::FlushAndFence,
+            operation: RepairOperation::FlushAndFence,
         }
         .repaired(|_, _| ())
         .unwrap()
@@ -131,7 +133,7 @@ fn a_log_entry_comes_before_the_store() {
         path: "x.c",
         text,
         at: (5, None),
-        operation: Operation::Log,
+        operation: RepairOperation::Log,
     };
     let expected =
         "\tif (s) {\n\t\tpmemobj_tx_add_range_direct(&s->x, sizeof(s->x));\n\t\ts->x = 1;\n\t}\n";
@@ -148,7 +150,7 @@ fn a_fence_can_follow_the_loop() {
         line: 4,
         column: None,
         scope: Scope::Loop,
-        operation: Operation::Fence,
+        operation: RepairOperation::Fence,
         one_line: true,
         syncs: false,
         macros: &MacroDefinitions::default(),
@@ -171,7 +173,7 @@ fn rust_is_repaired_in_its_own_terms() {
         path: "x.rs",
         text,
         at: (3, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|source, idioms| {
         let caller = SourceTree::new(

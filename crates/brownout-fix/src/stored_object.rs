@@ -52,6 +52,7 @@ enum Length<'s> {
     String,
     /// That of what the pointer points to.
     Pointee,
+    Constant(&'static str),
     /// So many elements of what the pointer points to.
     Elements(Node<'s>),
 }
@@ -216,7 +217,15 @@ fn call_target<'s>(
         "strcpy" | "strcat" | "strncat" | "stpcpy" | "sprintf" | "snprintf" => {
             bytes(argument(0)?, Length::String)
         }
+        "read" | "pread" | "recv" if arguments.len() > 2 => {
+            bytes(argument(1)?, Length::Of(argument(2)?))
+        }
         name if is_atomic(name) => bytes(argument(0)?, Length::Pointee),
+        name if vector_length(name).is_some() => {
+            let length = vector_length(name).unwrap_or_default();
+            bytes(argument(0)?, Length::Constant(length))
+        }
+        name if name.starts_with("_mm_stream_") => bytes(argument(0)?, Length::Pointee),
         // A method of an atomic object.
         "store" | "exchange" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and"
         | "fetch_xor" => {
@@ -236,18 +245,25 @@ fn call_target<'s>(
     }
 }
 
+/// An operation of a compiler or of C11 that changes the word at its first argument.
 fn is_atomic(name: &str) -> bool {
-    let families = [
-        "__atomic_store",
-        "__atomic_exchange",
-        "__atomic_fetch",
-        "__sync_fetch",
-        "__sync_add",
-        "atomic_store",
-        "atomic_exchange",
-        "atomic_fetch",
-    ];
-    families.iter().any(|family| name.starts_with(family))
+    let families = ["__atomic_", "__sync_", "atomic_"];
+    let only_reads =
+        name.contains("load") || name.contains("fence") || name.contains("is_lock_free");
+    !only_reads && families.iter().any(|family| name.starts_with(family))
+}
+
+/// The length of what a vector instruction of that name stores.
+fn vector_length(name: &str) -> Option<&'static str> {
+    let widths = [("_mm_", "16"), ("_mm256_", "32"), ("_mm512_", "64")];
+    let (prefix, width) = widths.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let operation = &name[prefix.len()..];
+    // Those of single numbers are named after them.
+    let is_single = ["_si32", "_si64", "_ss", "_sd", "_pi"]
+        .iter()
+        .any(|end| operation.ends_with(end));
+    let stores = operation.starts_with("store") || operation.starts_with("stream");
+    (stores && !is_single).then_some(width)
 }
 
 fn rust_call<'s>(
@@ -365,7 +381,8 @@ impl StoreExpression<'_> {
                 "update_expression" => node.child_by_field_name("argument"),
                 _ => None,
             };
-            target.filter(|_| !is_inside)
+            let is_own = node.id() == self.node.id();
+            target.filter(|_| !is_inside && !is_own)
         });
         let mut names = written.filter(|target| is_name(target));
         names.any(|target| used.contains(&source.text_of(target)))
@@ -381,6 +398,7 @@ fn length_text<'s>(
     let rust = source.language == Language::Rust;
     match length {
         Length::Of(node) => (source.text_of(*node).to_owned(), Some(*node)),
+        Length::Constant(length) => ((*length).to_owned(), None),
         Length::String => (format!("strlen({pointer}) + 1"), None),
         Length::Pointee if rust => (
             format!("std::mem::size_of_val(&*{})", primary(pointer)),

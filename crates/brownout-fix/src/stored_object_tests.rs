@@ -94,6 +94,15 @@ fn calls_of_other_functions_are_no_stores() {
 }
 
 #[test]
+fn a_variable_of_cpp_can_be_a_reference() {
+    assert_eq!(
+        object("x.cpp", "word += 1;", None).unwrap().address,
+        "&word"
+    );
+    assert!(object("x.c", "word += 1;", None).is_err());
+}
+
+#[test]
 fn methods_of_atomics_store_to_their_object() {
     assert_eq!(
         object("x.cpp", "p->n.store(1);", None).unwrap().address,
@@ -116,4 +125,23 @@ fn rust_stores_go_through_places_and_pointers() {
         "&raw const head"
     );
     assert_eq!(rust("std::ptr::write_volatile(p, 1);").address, "p");
+}
+
+#[test]
+fn vector_and_atomic_instructions_store_at_their_first_argument() {
+    assert_eq!(
+        address("_mm_storeu_si128((__m128i *)p, v);"),
+        "(__m128i *)p"
+    );
+    assert_eq!(length("_mm256_stream_si256(p, v);").as_deref(), Some("32"));
+    assert_eq!(
+        length("_mm_stream_si64(p, v);").as_deref(),
+        Some("sizeof(*p)")
+    );
+    assert_eq!(
+        address("__sync_bool_compare_and_swap(&p->x, 0, 1);"),
+        "&p->x"
+    );
+    assert!(object("x.c", "y = __atomic_load_n(&p->x, 0);", None).is_err());
+    assert_eq!(length("read(fd, p->buffer, n);").as_deref(), Some("n"));
 }

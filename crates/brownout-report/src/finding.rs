@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
 use crate::stack::role;
-use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Sources, Stack};
+use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, SourceFix, Sources, Stack};
 
 /// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct Finding {
     /// Whether recovery reads bytes that its stores write; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_by_recovery: Option<bool>,
+    /// How it can be repaired, if `brownout fix` has found that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<SourceFix>,
 }
 
 impl Finding {
@@ -82,6 +85,7 @@ impl Finding {
             cause: None,
             confirmed: None,
             read_by_recovery: None,
+            fix: None,
         }
     }
 

@@ -199,8 +199,7 @@ pub enum Failure {
         model: &'static str,
     },
     #[error(
-        "--memory has no effect with --strategy {strategy}, which tests no behaviours; give --strategy representative or exhaustive, \
-         or leave it out"
+        "--memory has no effect with --strategy {strategy}; give --strategy representative or exhaustive, or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
     #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]

@@ -52,6 +52,13 @@ pub struct CheckArgs {
     #[arg(long)]
     pub resume: bool,
 
+    /// Force each race that is found: run the program again, in a sandbox, while the storing thread is held before its persist
+    ///
+    /// With --recover, recovery runs on the image of a crash at the instant at which another thread has acted on what is not durable
+    /// yet. `brownout race --help` says more, and does the same with results of an earlier check.
+    #[arg(long)]
+    pub confirm: bool,
+
     /// Also count this exit status, or death by this signal, as success of the program: 3, SIGTERM; can be given more than once
     ///
     /// Exit status 0 always counts as success. Use this option for servers that are stopped with a signal.

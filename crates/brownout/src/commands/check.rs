@@ -22,6 +22,7 @@ use crate::failure::{Failure, sentence};
 use crate::finding_output::Stream;
 use crate::lint_run::{LintRun, lint};
 use crate::output_directory::{self, JOURNAL, OutputDirectory, Stay, TRACE};
+use crate::race_confirmation::{self, Confirmation, confirm};
 use crate::race_run::race;
 use crate::recovery_context::RecoveryContext;
 use crate::results::Results;
@@ -98,7 +99,13 @@ fn examine(
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
     if lint_run.nothing_persistent.is_none() {
-        look_for_races(&directory, settings, &mut results, console)?;
+        let how = arguments.confirm.then_some(Confirmation {
+            plan,
+            time_limit: race_confirmation::TIME_LIMIT,
+            directory: Some(&directory),
+            environment: None,
+        });
+        look_for_races(&directory, how, settings, &mut results, console)?;
     }
     results.recovery = plan.map(|plan| plan.recovery.command.clone());
     // Damage first: it may be the reason of everything else.
@@ -131,9 +138,11 @@ fn examine(
     Ok((results, directory))
 }
 
-/// Looks for races, if the trace can show any: it needs loads, and two threads that access persistent memory.
+/// Looks for races, if the trace can show any: it needs loads, and two threads that access persistent memory. Forces them if it is
+/// said how.
 fn look_for_races(
     directory: &OutputDirectory,
+    how: Option<Confirmation<'_>>,
     settings: &Settings,
     results: &mut Results,
     console: &Console,
@@ -144,8 +153,11 @@ fn look_for_races(
     if settings.levels.is_off(PERSISTENCY_RACE.id) || !has_loads {
         return Ok(());
     }
-    let run = race(&mut trace, settings, true, console)?;
+    let mut run = race(&mut trace, settings, true, console)?;
     if run.untested.is_none() {
+        if let Some(how) = how {
+            confirm(&mut trace, &mut run, settings, &how, console)?;
+        }
         results.add_races(run, console);
     }
     Ok(())

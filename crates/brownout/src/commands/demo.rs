@@ -29,6 +29,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         patterns: Vec::new(),
         out: None,
         resume: false,
+        confirm: false,
         target_success: Vec::new(),
         findings: FindingArgs::default(),
         crash: CrashTestArgs {

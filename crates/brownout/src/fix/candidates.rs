@@ -7,7 +7,7 @@
 //! Where the order of two stores matters (a pointer and its target, a confirmed `delayed-persist`, data that another thread reads), the
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
-use brownout_fix::{Operation, Refusal, Scope};
+use brownout_fix::{Refusal, RepairOperation, Scope};
 use brownout_report::{Finding, Frame, Stack, role};
 
 /// Where and how a repair is tried.
@@ -15,7 +15,7 @@ use brownout_report::{Finding, Frame, Stack, role};
 pub struct Candidate {
     pub frame: Frame,
     pub scope: Scope,
-    pub operation: Operation,
+    pub operation: RepairOperation,
     /// Whether events of functions that the statement calls belong to it.
     pub includes_callees: bool,
 }
@@ -82,7 +82,7 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
 /// What has to be repaired for a finding of the trace.
 pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, Refusal> {
     let first = finding.stacks.first().ok_or(Refusal::NoSource)?;
-    let task = |stack: &Stack, operations: &[Operation], is_pinned| {
+    let task = |stack: &Stack, operations: &[RepairOperation], is_pinned| {
         let candidates = stores(stack, operations)?;
         Ok(RepairTask {
             rule: finding.rule.clone(),
@@ -91,14 +91,14 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
             is_pinned,
         })
     };
-    let both = [Operation::FlushAndFence];
-    let least = [Operation::Flush, Operation::FlushAndFence];
+    let both = [RepairOperation::FlushAndFence];
+    let least = [RepairOperation::Flush, RepairOperation::FlushAndFence];
     match finding.rule.as_str() {
         "missing-flush" | ON_REQUEST => Ok(vec![task(first, &least, false)?]),
         "delayed-persist" if is_confirmed => Ok(vec![task(first, &both, true)?]),
         "delayed-persist" => Ok(vec![task(first, &least, false)?]),
         "persistency-race" => Ok(vec![task(first, &both, true)?]),
-        "tx-unlogged-store" => Ok(vec![task(first, &[Operation::Log], true)?]),
+        "tx-unlogged-store" => Ok(vec![task(first, &[RepairOperation::Log], true)?]),
         "unpersisted-target" => targets(finding, &task),
         "missing-fence" | "accidental-fence" => {
             let candidates = fences(first)?;
@@ -115,11 +115,11 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
     }
 }
 
+/// Makes the task of one stack of a finding: with these operations, and whether it is pinned.
+type TaskOfStack<'a> = dyn Fn(&Stack, &[RepairOperation], bool) -> Result<RepairTask, Refusal> + 'a;
+
 /// The stores into the target of a pointer: all are flushed, and a fence follows the last one.
-fn targets(
-    finding: &Finding,
-    task: &dyn Fn(&Stack, &[Operation], bool) -> Result<RepairTask, Refusal>,
-) -> Result<Vec<RepairTask>, Refusal> {
+fn targets(finding: &Finding, task: &TaskOfStack<'_>) -> Result<Vec<RepairTask>, Refusal> {
     let events = finding.evidence.events.iter().copied();
     let stores = finding
         .stacks
@@ -131,9 +131,9 @@ fn targets(
     let last = stores.len().saturating_sub(1);
     let tasks = stores.iter().enumerate().map(|(index, (stack, _))| {
         if index == last {
-            task(stack, &[Operation::FlushAndFence], true)
+            task(stack, &[RepairOperation::FlushAndFence], true)
         } else {
-            task(stack, &[Operation::Flush], false)
+            task(stack, &[RepairOperation::Flush], false)
         }
     });
     tasks.collect()
@@ -146,7 +146,7 @@ fn program_frames(stack: &Stack) -> Vec<(usize, &Frame)> {
     frames.collect()
 }
 
-fn stores(stack: &Stack, operations: &[Operation]) -> Result<Vec<Candidate>, Refusal> {
+fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, Refusal> {
     let frames = program_frames(stack);
     let (_, frame) = frames.first().ok_or(Refusal::NoSource)?;
     let candidates = operations.iter().map(|&operation| Candidate {
@@ -170,7 +170,7 @@ fn fences(stack: &Stack) -> Result<Vec<Candidate>, Refusal> {
             candidates.push(Candidate {
                 frame: (*frame).clone(),
                 scope,
-                operation: Operation::Fence,
+                operation: RepairOperation::Fence,
                 includes_callees: true,
             });
         }

@@ -20,6 +20,13 @@ pub struct StatementLines {
     pub is_loop: bool,
 }
 
+impl StatementLines {
+    pub fn contains(&self, frame: &Frame) -> bool {
+        let is_in = |line| self.lines.contains(&line);
+        frame.file.as_ref() == Some(&self.file) && frame.line.is_some_and(is_in)
+    }
+}
+
 /// Finds the repaired statements in the stacks of events.
 pub struct StatementsInStacks<'a> {
     statements: &'a [StatementLines],
@@ -61,12 +68,6 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
     let Some(innermost) = innermost else {
         return Vec::new();
     };
-    let is_in = |statement: &StatementLines, frame: &Frame| {
-        frame.file.as_ref() == Some(&statement.file)
-            && frame
-                .line
-                .is_some_and(|line| statement.lines.contains(&line))
-    };
     let members = statements
         .iter()
         .enumerate()
@@ -77,10 +78,12 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
             };
             within
                 .iter()
-                .any(|frame| is_in(statement, frame))
+                .any(|frame| statement.contains(frame))
                 .then_some(Membership {
                     repair,
-                    is_direct: !statement.is_loop && innermost == 0 && is_in(statement, &frames[0]),
+                    is_direct: !statement.is_loop
+                        && innermost == 0
+                        && statement.contains(&frames[0]),
                 })
         });
     members.collect()

@@ -4,7 +4,7 @@
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
 //! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
 
-use brownout_fix::{AddedCounts, Operation, Refusal};
+use brownout_fix::{AddedCounts, Refusal, RepairOperation};
 use brownout_report::Finding;
 
 use super::candidates::RepairTask;
@@ -81,7 +81,17 @@ impl TaskSearch {
     /// Whether it changes what a trace shows: log entries do not.
     fn shows_in_trace(&self) -> bool {
         self.repair()
-            .is_none_or(|repair| repair.source.operation != Operation::Log)
+            .is_none_or(|repair| repair.source.operation != RepairOperation::Log)
+    }
+
+    /// Whether one of these findings is at the repaired statement.
+    fn is_at_fault(&self, added: &[Finding]) -> bool {
+        let Some(repair) = self.repair() else {
+            return false;
+        };
+        let stacks = added.iter().flat_map(|finding| &finding.stacks);
+        let mut frames = stacks.flat_map(|stack| &stack.frames);
+        frames.any(|frame| repair.statement.contains(frame))
     }
 
     /// Takes the next repair; none is left if this was the last.
@@ -101,7 +111,13 @@ pub fn search(
         shown = proof.judge(&repairs(&tasks))?;
         let mut changed = false;
         for task in &mut tasks {
-            if !task.is_refused && task.shows_in_trace() && shown.keys.contains(&task.key) {
+            if task.is_refused || !task.shows_in_trace() {
+                continue;
+            }
+            let is_there = shown.keys.contains(&task.key);
+            // A repair that does harm is used only if there is no other.
+            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
+            if is_there || does_harm {
                 task.advance();
                 changed = true;
             }
@@ -166,8 +182,10 @@ pub fn repairs(tasks: &[TaskSearch]) -> Vec<&PlannedRepair> {
             .iter()
             .position(|known| known.statement == repair.statement);
         match same {
-            Some(at) if repair.source.operation == Operation::FlushAndFence => found[at] = repair,
-            Some(_) if repair.source.operation != Operation::Log => {}
+            Some(at) if repair.source.operation == RepairOperation::FlushAndFence => {
+                found[at] = repair
+            }
+            Some(_) if repair.source.operation != RepairOperation::Log => {}
             _ => found.push(repair),
         }
     }

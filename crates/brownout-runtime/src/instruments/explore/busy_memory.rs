@@ -3,10 +3,13 @@
 //! A fork shares all pages, and the kernel copies each one when it is first written: that takes longer than the copy itself, about a
 //! hundred times as long for each byte as copying everything at once. Recoveries often set up some megabytes of memory before they first read
 //! what a crash decides, and write all of it again afterwards. So copies count at their end, now and then, what they have written. Blocks
-//! of which they have written much are *busy*. A process that is about to be copied puts its busy blocks on huge pages, and its copies replace
-//! them by huge pages with the same content before they go on.
+//! of which they have written much are *busy*. Copies that run to their end replace them by huge pages with the same content before they go on.
+//! Other copies stop at a question, and would keep what they may never write. A process that is copied often puts its own busy blocks on
+//! huge pages, so that a fork copies fewer entries of page tables.
 //!
 //! Only private memory without a file counts that can be read and written, and not that of the thread itself.
+//!
+//! Where huge pages are scarce, the system has to find or clear memory for them, and all this takes longer than it saves. It is then given up.
 //!
 //! What it can miss: memory that was written much only in copies that did not count. It costs time and nothing else.
 
@@ -25,7 +28,18 @@ const MANY_PAGES: usize = 128;
 const MOST_BLOCKS: usize = 12;
 /// So many copies count first, and then one after twice as many each time.
 const FIRST_COUNTS: u32 = 4;
+/// After so many copies at a question a process puts its own busy blocks on huge pages.
+const MANY_COPIES: u32 = 3;
 const PAGES: usize = (HUGE_PAGE / PAGE) as usize;
+
+const UNKNOWN: u32 = 0;
+const USEFUL: u32 = 1;
+const USELESS: u32 = 2;
+/// Nanoseconds that it takes at most to replace a block, unless the system has to find the memory first.
+const LONG: u64 = 500_000;
+/// If it takes long more often than once in so many times, it does not pay; a few times do not count.
+const SELDOM: u32 = 20;
+const FEW: u32 = 2;
 
 /// The busy blocks, in memory that all copies share: the addresses are the same in each.
 #[repr(C)]
@@ -34,8 +48,11 @@ struct Blocks {
     made: AtomicU32,
     /// Blocks that were added.
     len: AtomicU32,
-    /// Set if there are no huge pages.
-    is_useless: AtomicU32,
+    /// Whether there are huge pages: one of [`UNKNOWN`], [`USEFUL`] and [`USELESS`].
+    huge_pages: AtomicU32,
+    /// Copies that have replaced their blocks, and those for which it took long.
+    replaced: AtomicU32,
+    slow: AtomicU32,
     starts: [AtomicU64; MOST_BLOCKS],
 }
 
@@ -44,15 +61,20 @@ static BLOCKS: AtomicPtr<Blocks> = AtomicPtr::new(core::ptr::null_mut());
 static WORKSHOP: AtomicU64 = AtomicU64::new(0);
 /// Whether the process is a copy that counts what it writes.
 static COUNTS: AtomicBool = AtomicBool::new(false);
+/// Whether the process is a copy that does not stop at questions.
+static RUNS_TO_END: AtomicBool = AtomicBool::new(false);
 
 /// What the process knows about its own memory.
 static OWN: Lock<Own> = Lock::new(Own {
+    copies: 0,
     seen: 0,
     on_huge_pages: Vec::new(),
     busy: Vec::new(),
 });
 
 struct Own {
+    /// Copies that were made at the present question.
+    copies: u32,
     /// How many blocks were known when `busy` was last determined at the present question.
     seen: usize,
     /// Where blocks begin that the process has put on huge pages.
@@ -80,6 +102,7 @@ pub fn create() {
 /// The process is at a question. What it knew about its memory may no longer be so.
 pub fn at_question() {
     let mut own = OWN.lock();
+    own.copies = 0;
     own.seen = 0;
     own.busy.clear();
 }
@@ -89,7 +112,9 @@ pub fn before_copy() {
     let Some(blocks) = blocks() else { return };
     let known = known_blocks(blocks);
     let mut own = OWN.lock();
-    if own.seen == known.len() {
+    own.copies += 1;
+    let is_often = own.copies == MANY_COPIES;
+    if known.is_empty() || own.seen == known.len() && !is_often {
         return;
     }
     own.seen = known.len();
@@ -99,28 +124,59 @@ pub fn before_copy() {
         .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mappings))
         .collect();
     busy.sort_by_key(|range| range.start);
-    for range in &busy {
-        if own.on_huge_pages.contains(&range.start) {
-            continue;
-        }
-        if !has_huge_pages() {
-            blocks.is_useless.store(1, Ordering::Relaxed);
+    if blocks.huge_pages.load(Ordering::Relaxed) == UNKNOWN {
+        let found = if has_huge_pages() { USEFUL } else { USELESS };
+        blocks.huge_pages.store(found, Ordering::Relaxed);
+        if found == USELESS {
             return;
         }
-        replace(range, true);
-        own.on_huge_pages.push(range.start);
+    }
+    for range in busy.iter().filter(|_| is_often) {
+        if !own.on_huge_pages.contains(&range.start) {
+            replace(range, true);
+            own.on_huge_pages.push(range.start);
+        }
     }
     own.busy = joined(busy);
 }
 
-/// The process is a copy that was just made.
-pub fn in_copy() {
+/// The process is a copy that was just made. If it answers all questions itself, it runs to its end.
+pub fn in_copy(runs_to_end: bool) {
     let Some(blocks) = blocks() else { return };
     let number = blocks.made.fetch_add(1, Ordering::Relaxed);
     let counts = number < FIRST_COUNTS || number.is_power_of_two();
     COUNTS.store(counts, Ordering::Relaxed);
-    let own = OWN.lock();
-    own.busy.iter().for_each(|range| replace(range, true));
+    RUNS_TO_END.store(runs_to_end, Ordering::Relaxed);
+    let mut own = OWN.lock();
+    if !runs_to_end {
+        own.on_huge_pages.clear();
+    } else if !own.busy.is_empty() {
+        let before = processor_time();
+        own.busy.iter().for_each(|range| replace(range, true));
+        let took = processor_time().saturating_sub(before);
+        let bytes: u64 = own.busy.iter().map(|range| range.end - range.start).sum();
+        note_time(blocks, took, bytes.div_ceil(HUGE_PAGE));
+    }
+}
+
+/// Notes what it took to replace blocks. It is given up if it takes long too often: huge pages are scarce then.
+fn note_time(blocks: &Blocks, took: u64, count: u64) {
+    let replaced = blocks.replaced.fetch_add(1, Ordering::Relaxed) + 1;
+    if took > count * LONG {
+        let slow = blocks.slow.fetch_add(1, Ordering::Relaxed) + 1;
+        if slow > FEW + replaced / SELDOM {
+            blocks.huge_pages.store(USELESS, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The processor time of the thread, in nanoseconds.
+fn processor_time() -> u64 {
+    let mut time = [0u64; 2];
+    let clock = linux::CLOCK_THREAD_CPUTIME_ID;
+    // SAFETY: the kernel writes a structure of that size.
+    unsafe { crate::sys!(linux::__NR_clock_gettime, clock, time.as_mut_ptr()) };
+    time[0] * 1_000_000_000 + time[1]
 }
 
 /// The process is about to end: counts what it has written since it was made.
@@ -147,7 +203,9 @@ pub fn map(args: [u64; 6]) -> Option<Raw> {
     const RIGHTS: u64 = (linux::PROT_READ | linux::PROT_WRITE) as u64;
     let [address, len, rights, flags, ..] = args;
     let is_usual = address == 0 && rights == RIGHTS && flags == PRIVATE;
-    let known = blocks().map(known_blocks).unwrap_or_default();
+    let runs_to_end = RUNS_TO_END.load(Ordering::Relaxed);
+    let blocks = blocks().filter(|_| runs_to_end);
+    let known = blocks.map(known_blocks).unwrap_or_default();
     if !is_usual || len < MANY_PAGES as u64 * PAGE || known.is_empty() {
         return None;
     }
@@ -165,7 +223,7 @@ pub fn map(args: [u64; 6]) -> Option<Raw> {
 
 /// The blocks that are busy.
 fn known_blocks(blocks: &Blocks) -> Vec<u64> {
-    if blocks.is_useless.load(Ordering::Relaxed) != 0 {
+    if blocks.huge_pages.load(Ordering::Relaxed) == USELESS {
         return Vec::new();
     }
     let len = blocks.len.load(Ordering::Acquire) as usize;

@@ -43,6 +43,11 @@ pub fn with_turns<R>(work: impl FnOnce(&mut Turns) -> R) -> Option<R> {
     STATE.lock().as_mut().map(work)
 }
 
+/// Whether the process has one thread.
+pub fn is_alone() -> bool {
+    with_turns(|turns| turns.is_alone()).unwrap_or(true)
+}
+
 /// Passes the baton to a thread, which is in the list of threads.
 fn pass_to(context: u64) {
     let context = context as *const Context;

@@ -5,7 +5,7 @@
 //! are copied.
 
 use crate::last_store::{HEAD_BYTES, LastStore};
-use crate::schedule::Schedule;
+use crate::schedule::ThreadSchedule;
 use crate::sys::memory::{self, MemfdUse, Table};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
@@ -70,7 +70,7 @@ impl Wire {
     }
 
     /// Writes the schedule of the target's threads. Call this before the target starts.
-    pub(crate) fn put_schedule(&self, schedule: Schedule) -> io::Result<()> {
+    pub(crate) fn put_schedule(&self, schedule: ThreadSchedule) -> io::Result<()> {
         // The kernel's times of files lag behind its clock.
         const LAG: Duration = Duration::from_millis(10);
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use brownout_engine::Schedule;
+use brownout_engine::ThreadSchedule;
 use clap::{Args, ValueEnum};
 
 #[derive(Clone, Debug, Default, Args)]
@@ -49,7 +49,7 @@ pub struct RecordingArgs {
     /// instruction that accesses persistent memory, flushes, fences or is locked. What the program uses that SEED does not
     /// determine is named.
     #[arg(long, value_name = "SEED")]
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ThreadSchedule>,
 
     /// The program to run, and its arguments
     #[arg(

@@ -21,8 +21,9 @@ pub const CALLS: &[u32] = &[
 ];
 
 const SECOND: u64 = 1_000_000_000;
-/// What the clocks show when a process begins: 1 January 2020, a day after the system has started.
-pub const REAL_TIME: u64 = 1_577_836_800 * SECOND;
+/// What the clocks show when a process begins: 1 January 2037, a day after the system has started. Files that were there before the
+/// run are older, and the number of seconds still has 31 bits.
+pub const REAL_TIME: u64 = 2_114_380_800 * SECOND;
 const MONOTONIC: u64 = 86_400 * SECOND;
 /// Nanoseconds that reading a clock takes.
 const READING: u64 = 1_000;

@@ -6,7 +6,7 @@
 
 use super::clock;
 use super::interrupted;
-use super::switch::{are_ready, outside, wait};
+use super::switch::{are_ready, is_alone, outside, wait};
 use super::turns::{Wait, WaitedDescriptor, Wakeup};
 use crate::arch::instruments::schedule::syscalls;
 use crate::instruments::pm::kernel::stat_at;
@@ -135,7 +135,7 @@ pub fn serve(
         | linux::__NR_epoll_pwait
         | linux::__NR_epoll_pwait2 => outside(context, |it| make(it, nr, args)),
         _ if READS.contains(&nr) => transfer(context, first, IN, |it| make(it, nr, args)),
-        _ if WRITES.contains(&nr) => match is_long(nr, &args) {
+        _ if WRITES.contains(&nr) => match !is_alone() && is_long(nr, &args) {
             true => outside(context, |it| make(it, nr, args)),
             false => transfer(context, first, OUT, |it| make(it, nr, args)),
         },
@@ -188,8 +188,8 @@ fn transfer(
     make: impl FnOnce(&mut Context) -> Outcome,
 ) -> Outcome {
     let descriptors = one(fd, events);
-    // Another thread may have taken what has arrived.
-    while !are_ready(&descriptors) && waits(fd) {
+    // A thread that is alone keeps nobody from running. Another thread may have taken what has arrived.
+    while !is_alone() && !are_ready(&descriptors) && waits(fd) {
         let awaited = Wait {
             descriptors: descriptors.clone(),
             ..Wait::default()

@@ -4,14 +4,14 @@
 //! trace, are in a directory inside of it. The first run shows how many steps the threads make, over which the others
 //! distribute their preemptions.
 //!
-//! What it can miss: interleavings that no seed shows, and those that [`brownout_engine::Schedule`] never tries.
+//! What it can miss: interleavings that no seed shows, and those that [`brownout_engine::ThreadSchedule`] never tries.
 
 use std::io::{Seek as _, SeekFrom, Stdin};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
-use brownout_engine::Schedule;
+use brownout_engine::ThreadSchedule;
 use brownout_report::Reason;
 
 use super::{crash_plan, examine};
@@ -60,7 +60,7 @@ pub fn check_schedules(
     };
     let decisions = Decisions::read(settings)?;
     let directory = OutputDirectory::claim(out)?;
-    let first = Schedule::of_seed(1);
+    let first = ThreadSchedule::of_seed(1);
     let (mut results, directory) = sweep.examine(first, &decisions, directory)?;
     results.name_schedule(&first.to_string());
     let mut seen = vec![first];
@@ -69,7 +69,7 @@ pub fn check_schedules(
     } else {
         for seed in 2..=count {
             let length = results.steps;
-            let schedule = Schedule { seed, length };
+            let schedule = ThreadSchedule { seed, length };
             let doing = format!("checking schedule {schedule}");
             results.write_unfinished(&decisions, settings, &directory, &doing)?;
             if let Err(failure) = sweep.add(schedule, &mut results, &directory) {
@@ -80,7 +80,7 @@ pub fn check_schedules(
             seen.push(schedule);
         }
     }
-    let names: Vec<String> = seen.iter().map(Schedule::to_string).collect();
+    let names: Vec<String> = seen.iter().map(ThreadSchedule::to_string).collect();
     let tested = format!(
         "{} of the threads: {}",
         number_of(seen.len() as u64, "schedule"),
@@ -98,7 +98,7 @@ impl Sweep<'_> {
     /// Records the target under a schedule and examines the recording.
     fn examine(
         &self,
-        schedule: Schedule,
+        schedule: ThreadSchedule,
         decisions: &Decisions,
         directory: OutputDirectory,
     ) -> Result<(Results, OutputDirectory), Failure> {
@@ -115,7 +115,7 @@ impl Sweep<'_> {
     /// Restores the files of the first run, examines another schedule, and adds what it shows.
     fn add(
         &self,
-        schedule: Schedule,
+        schedule: ThreadSchedule,
         results: &mut Results,
         first: &OutputDirectory,
     ) -> Result<(), Failure> {

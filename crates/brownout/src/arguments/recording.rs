@@ -8,6 +8,9 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 pub struct RecordingArgs {
     /// Also record loads from persistent memory, and locks that are recognised by their atomic instructions
+    ///
+    /// Of equal loads of a thread (the same instruction, callers and address), only the first is recorded, until another thread
+    /// stores to the page, or the thread holds other locks or makes a system call.
     #[arg(long)]
     pub loads: bool,
 

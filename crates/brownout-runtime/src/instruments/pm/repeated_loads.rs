@@ -94,7 +94,7 @@ pub fn end(context: &mut Context) {
 pub fn entered(context: &mut Context, order: u8, argument: u64) {
     let lockset = &mut context.areas.pm.lockset;
     match Order::of(order) {
-        Order::None => {}
+        Order::None | Order::Query => {}
         Order::Acquires => lockset.acquired(argument),
         Order::Releases => lockset.released(argument),
         Order::Unknown => lockset.renew(),

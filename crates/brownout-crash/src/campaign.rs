@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use brownout_recovery::{Attempt, RunnerPool, Verdict};
+use brownout_recovery::{Attempt, PlannedRun, RunnerPool, Verdict};
 use brownout_report::{ExplorationCoverage, Frame};
 use brownout_trace::Definitions;
 
@@ -204,7 +204,7 @@ impl<'a> Campaign<'a> {
                 break;
             }
             // Not within a wave, whose crash points are in the order of the trace. An exploration never ends early.
-            if self.uniform_failures.are_enough() && with.strategy.exploration().is_none() {
+            if self.uniform_failures.are_enough() && !with.strategy.explores() {
                 break;
             }
         }
@@ -327,7 +327,7 @@ impl<'a> Campaign<'a> {
             image,
             situation,
         };
-        let is_brief = with.strategy.exploration().is_none();
+        let is_brief = !with.strategy.explores();
         if is_brief && !proposal.is_repeated {
             self.consider_sharing(with)?;
         }
@@ -456,7 +456,15 @@ impl<'a> Campaign<'a> {
             Some(starts) => Effort::Shared(starts),
             None => Effort::Brief,
         };
-        with.pool.submit(move |runner| {
+        let planned = match &effort {
+            Effort::Shared(starts) => {
+                let task = input.situation.task();
+                Some(PlannedRun::new(starts, &input.image.files, &task))
+            }
+            Effort::Full | Effort::Brief => None,
+        };
+        let should_wait = move || planned.as_ref().is_some_and(PlannedRun::is_underway);
+        with.pool.submit_unless(should_wait, move |runner| {
             let task = input.situation.task();
             let results = job.run(effort, runner, &input.image, &task)?;
             Ok(Tried { input, results })

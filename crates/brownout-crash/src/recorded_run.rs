@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use brownout_model::Profile;
 use brownout_trace::selection::Selection;
-use brownout_trace::{Definitions, Event, EventIndex, ReadError, TraceReader};
+use brownout_trace::{Definitions, Event, EventIndex, FileRange, ReadError, TraceReader};
 
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
@@ -129,6 +130,31 @@ impl RecordedRun {
         Ok(builder
             .chosen(choice, point.event, reader.definitions())?
             .image)
+    }
+
+    /// The crash before `event` that loses a store to `range`, with the later stores that cannot persist without it, and nothing else.
+    /// `None` if no crash loses it there.
+    pub fn crash_losing(
+        &self,
+        event: EventIndex,
+        (store, range): (EventIndex, FileRange),
+        profile: Profile,
+        files: &PersistentFiles,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<Option<CrashPoint>, CrashError> {
+        let mut builder = ImageBuilder::new(files, &self.selection).with_states(profile);
+        let reader = self.walk(|next, definitions| {
+            if next.index >= event {
+                return ControlFlow::Break(());
+            }
+            observer.reading(next.index);
+            builder.apply(next, definitions);
+            ControlFlow::Continue(())
+        })?;
+        let bytes = range.offset..range.offset.saturating_add(range.len);
+        let units = (range.file, bytes);
+        let choice = builder.choice_losing(Some(store), units, reader.definitions());
+        Ok(choice.map(|choice| CrashPoint::chosen(event.0, Some(choice))))
     }
 
     /// The image in program order before `event`, or at the end of the trace.

@@ -3,6 +3,7 @@
 use crate::coverage::Coverage;
 use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
+use crate::schedule::{Schedule, ScheduledRun};
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 use crate::watched_functions::WatchedFunction;
 use brownout_ring::UNRECORDED;
@@ -32,6 +33,8 @@ pub struct RecordOptions {
     pub watch: Vec<WatchedFunction>,
     /// What happens to the target when the trace can no longer be written.
     pub on_full: OnFull,
+    /// The order in which threads run; they run freely if there is none.
+    pub schedule: Option<Schedule>,
 }
 
 /// A finished recording.
@@ -53,6 +56,8 @@ pub struct Recording {
     pub notes: Vec<String>,
     /// How often code was executed, if that was asked for.
     pub coverage: Option<Coverage>,
+    /// What became of the schedule, if there was one.
+    pub scheduled: Option<ScheduledRun>,
 }
 
 /// Whether a note of a trace names a program that ran without being recorded.
@@ -101,6 +106,8 @@ fn record_with(
         watch: options.watch.clone(),
         on_full: options.on_full,
         repetition: None,
+        hold: None,
+        schedule: options.schedule,
     })?;
     let writer = create_trace(options)?;
     let run = target
@@ -141,6 +148,7 @@ impl TargetRun<TraceWriter<File>> {
             notes,
             coverage,
             other_inputs: _,
+            scheduled,
             destination: writer,
         } = self;
         let written = writer.bytes();
@@ -171,6 +179,7 @@ impl TargetRun<TraceWriter<File>> {
             stopped,
             notes,
             coverage,
+            scheduled,
         }
     }
 }

@@ -7,12 +7,16 @@ use crate::coverage::Coverage;
 use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
 use crate::event_sink::{EventSink, StopReason};
+use crate::hold::{self, HeldEvents, HoldPlan, HoldProgress};
 use crate::launch::launch;
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
+use crate::schedule::{Schedule, ScheduledRun, Unpinned};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
+use crate::sys::memory::Table;
+use crate::sys::process::FixedAddresses;
 use crate::sys::signals::SignalGate;
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
@@ -23,7 +27,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,6 +53,10 @@ pub struct TargetOptions {
     pub on_full: OnFull,
     /// How runs are made alike, if the target is run several times.
     pub repetition: Option<Repetition>,
+    /// Which threads are held, if any.
+    pub hold: Option<HoldPlan>,
+    /// The order in which threads run; they run freely if there is none.
+    pub schedule: Option<Schedule>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -110,6 +118,8 @@ pub struct Target {
     coverage: bool,
     on_full: OnFull,
     repetition: Option<Repetition>,
+    hold: Option<HoldPlan>,
+    schedule: Option<Schedule>,
 }
 
 /// A target that has ended.
@@ -127,6 +137,8 @@ pub struct TargetRun<D> {
     pub notes: Vec<String>,
     /// What differs between runs that should be alike.
     pub other_inputs: Vec<OtherInput>,
+    /// What became of the schedule, if there was one.
+    pub scheduled: Option<ScheduledRun>,
     /// How often code was executed, if that was asked for.
     pub coverage: Option<Coverage>,
     /// The destination, with all events.
@@ -146,12 +158,20 @@ impl Target {
             (options.reads, option::LOADS | option::READS),
             (options.coverage, option::COVERAGE),
             (options.repetition.is_some(), option::REPEATED),
+            (options.hold.is_some(), option::HOLD),
+            (options.schedule.is_some(), option::SCHEDULE),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
         let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
             .map_err(TargetError::SetUp)?;
+        if let Some(schedule) = options.schedule {
+            wire.put_schedule(schedule).map_err(TargetError::SetUp)?;
+        }
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
+        if let Some(plan) = &options.hold {
+            hold::put_plan(wire.file(), plan).map_err(TargetError::SetUp)?;
+        }
         Ok(Self {
             program,
             watched,
@@ -160,16 +180,62 @@ impl Target {
             coverage: options.coverage,
             on_full: options.on_full,
             repetition: options.repetition,
+            hold: options.hold.clone(),
+            schedule: options.schedule,
         })
     }
 
     /// Runs the target until it and all its followed descendants have ended. Calls `observe` while it runs.
     pub fn run<D: EventDestination>(
-        self,
+        mut self,
         destination: D,
         observe: &mut dyn FnMut(Notice<'_>),
     ) -> Result<TargetRun<D>, TargetError> {
-        self.run_with(LOADER, destination, observe)
+        match self.hold.take() {
+            Some(plan) => self.run_held(plan, destination, observe),
+            None => self.run_with(LOADER, destination, observe),
+        }
+    }
+
+    /// Runs the target, and holds its threads.
+    fn run_held<D: EventDestination>(
+        self,
+        plan: HoldPlan,
+        destination: D,
+        observe: &mut dyn FnMut(Notice<'_>),
+    ) -> Result<TargetRun<D>, TargetError> {
+        let page = hold::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let table = Table::map(self.wire.file()).map_err(TargetError::SetUp)?;
+        let progress = Arc::new(HoldProgress::default());
+        let events = HeldEvents::new(destination, plan.clone(), Arc::clone(&progress));
+        let run = thread::scope(|scope| {
+            scope.spawn(|| hold::watch(&plan, &progress, &page, &table));
+            let run = self.run_with(LOADER, events, observe);
+            progress.end();
+            run
+        })?;
+        let TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            scheduled,
+            destination,
+        } = run;
+        Ok(TargetRun {
+            end,
+            wall,
+            cpu,
+            stopped,
+            notes,
+            other_inputs,
+            coverage,
+            scheduled,
+            destination: destination.into_destination(),
+        })
     }
 
     /// Like [`run`](Self::run), with another loader.
@@ -187,6 +253,8 @@ impl Target {
             coverage,
             on_full,
             repetition,
+            hold: _,
+            schedule,
         } = self;
         let started = Instant::now();
         let status = SharedStatus::default();
@@ -211,12 +279,14 @@ impl Target {
                 Drained { sink, result }
             });
             let differing = repetition.and_then(Repetition::prepare);
+            let fixed = schedule.map(|_| FixedAddresses::begin());
             let launched = launch(loader, &program, wire.file(), gate).map_err(|source| {
                 TargetError::Start {
                     path: program.path.clone(),
                     source,
                 }
             })?;
+            let has_fixed_addresses = fixed.is_some_and(|fixed| fixed.is_allowed());
             let wire_processes =
                 WireProcesses::of(wire.file(), launched.descriptor).map_err(TargetError::SetUp)?;
             // It is received as long as the thread lives, and the supervisor detects its end.
@@ -230,10 +300,15 @@ impl Target {
                 on_full,
             };
             let (ended, drained) = supervisor.run(drain, observe);
-            Ok::<_, TargetError>((launched.pid, differing, ended, drained))
+            Ok::<_, TargetError>((
+                launched.pid,
+                (differing, has_fixed_addresses),
+                ended,
+                drained,
+            ))
         });
         drop(gate);
-        let (pid, differing, ended, drained) = finished?;
+        let (pid, (differing, has_fixed_addresses), ended, drained) = finished?;
         let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
         let counted = coverage.then(|| Coverage::read(wire.file(), wire.slots_used()));
@@ -241,6 +316,11 @@ impl Target {
         Ok(TargetRun {
             coverage: counted.transpose().map_err(TargetError::Coverage)?,
             other_inputs: OtherInput::of(wire.inputs()).chain(differing).collect(),
+            scheduled: schedule.map(|schedule| ScheduledRun {
+                schedule,
+                steps: wire.steps(),
+                unpinned: Unpinned::of(wire.inputs(), has_fixed_addresses),
+            }),
             ..run
         })
     }
@@ -282,6 +362,7 @@ fn conclude<D: EventDestination>(
         stopped: added.err(),
         notes: sink.take_notes(),
         other_inputs: Vec::new(),
+        scheduled: None,
         coverage: None,
         destination: sink.into_destination(),
     }

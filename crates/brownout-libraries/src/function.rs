@@ -51,6 +51,8 @@ pub enum Purpose {
     },
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
+    /// It sends data out of the process, to the descriptor that is its first argument.
+    Output,
     /// It ends the process or the calling thread, and does not return. What the C library executes from here on is not
     /// the target's doing.
     Leave,

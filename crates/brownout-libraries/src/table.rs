@@ -25,6 +25,12 @@ pub const LIBRARIES: &[Library] = &[
             joins("pthread_clockjoin_np"),
             joins("thrd_join"),
             // A C library calls `exit` itself when `main` returns.
+            outputs("write"),
+            outputs("writev"),
+            outputs("send"),
+            outputs("sendto"),
+            outputs("sendmsg"),
+            outputs("sendmmsg"),
             leaves("exit"),
             leaves("_exit"),
             leaves("_Exit"),
@@ -382,6 +388,14 @@ const fn joins(name: &'static str) -> Function {
         name,
         arguments: 1,
         purpose: Purpose::ThreadJoin,
+    }
+}
+
+const fn outputs(name: &'static str) -> Function {
+    Function {
+        name,
+        arguments: 1,
+        purpose: Purpose::Output,
     }
 }
 

@@ -10,6 +10,7 @@
 //! The same pass recognises [locks](lock_words) among the lost stores.
 
 mod lock_words;
+mod version_locks;
 
 use std::collections::hash_map::Entry;
 use std::ops::ControlFlow;
@@ -154,7 +155,9 @@ impl ContentCheck {
         let after = self.content(line);
         let store = WordStore {
             bytes,
-            by: (event.process, event.thread),
+            time: event.index.0,
+            site: (event.process, event.pc, event.context),
+            thread: event.thread,
             locked,
             before,
             after: &after,
@@ -253,9 +256,12 @@ impl ContentCheck {
         lost.count == 1 && self.unchanged.contains(&id(lost))
     }
 
-    /// Whether a lost store takes or releases a lock.
-    pub(crate) fn is_of_lock(&self, lost: &LostStore) -> bool {
-        self.locks.contain(lost.line, lost.bytes)
+    /// Marks the lost stores that take or release a lock.
+    pub(crate) fn mark_locks(&self, lost: &mut [LostStore]) {
+        let known = self.locks.known();
+        for store in lost {
+            store.is_of_lock = known.contain(store.line, store.bytes, store.time);
+        }
     }
 }
 

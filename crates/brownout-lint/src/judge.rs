@@ -89,9 +89,7 @@ impl<A: Attribution> EndedPass<A> {
         if let Some(content) = content {
             unfenced.retain(|lost| !content.is_unchanged(lost));
             lost.retain(|lost| !content.is_unchanged(lost));
-            for lost in &mut lost {
-                lost.is_of_lock = content.is_of_lock(lost);
-            }
+            content.mark_locks(&mut lost);
         }
         let site_keys = &mut follower.site_keys;
         follower

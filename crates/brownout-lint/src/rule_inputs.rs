@@ -1,5 +1,7 @@
 //! What the rules see: the things that happen in a run, each with what is known when it happens.
 
+use std::fmt;
+
 use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress, ThreadSlot};
 use brownout_trace::{FenceKind, FileId, FileRange};
 
@@ -8,7 +10,7 @@ use crate::follower::store_marks::StoreMarks;
 use crate::follower::thread::{Ordered, ThreadState};
 use crate::raw_finding::{RawValue, UnfencedSince};
 use crate::site_keys::SiteKey;
-use crate::tally::{Key, Occurrence, Tally};
+use crate::tally::{Key, Message, Occurrence, Tally};
 use crate::transactions::{Transaction, UnloggedStore};
 
 /// What is remembered of a live store.
@@ -263,10 +265,15 @@ impl LostStore {
     }
 
     /// Adds a finding about the store to those of a rule; its message is needed only the first time.
-    pub(crate) fn report(&self, found: &mut Tally, message: impl FnOnce() -> String) {
+    pub(crate) fn report(
+        &self,
+        found: &mut Tally,
+        message: impl Fn(ByteCounts) -> String + 'static,
+    ) {
         let key = Key::single(self.tag.site, Some(self.file()));
-        found.add_many(key, self.count, self.time, || Occurrence {
-            message: message(),
+        let bytes = ByteCounts::of(self.bytes);
+        found.add_sized(key, (self.count, bytes), self.time, || Occurrence {
+            message: Message::OfBytes(Box::new(message)),
             sites: vec![("store", self.tag.site, self.time)],
             bytes: vec![(self.line, self.bytes)],
             values: vec![self.tag.value("stored")],
@@ -309,18 +316,48 @@ pub(crate) fn file(place: PmAddress) -> FileId {
     FileId(place.space.0)
 }
 
-/// `8 bytes`, `1 byte`.
-pub(crate) fn bytes_text(bytes: ByteMask) -> String {
-    match bytes.0.count_ones() {
-        1 => "1 byte".to_owned(),
-        count => format!("{count} bytes"),
+/// How many bytes each occurrence of a finding is about: from the fewest to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ByteCounts {
+    fewest: u32,
+    most: u32,
+}
+
+impl ByteCounts {
+    /// Of findings that are about no bytes.
+    pub(crate) const NONE: ByteCounts = ByteCounts { fewest: 0, most: 0 };
+
+    pub(crate) fn of(bytes: ByteMask) -> Self {
+        let count = bytes.0.count_ones();
+        ByteCounts {
+            fewest: count,
+            most: count,
+        }
+    }
+
+    /// Includes another occurrence.
+    #[inline]
+    pub(crate) fn include(&mut self, other: ByteCounts) {
+        self.fewest = self.fewest.min(other.fewest);
+        self.most = self.most.max(other.most);
+    }
+
+    /// The verb after them.
+    pub(crate) fn be(self) -> &'static str {
+        match self.most {
+            1 => "is",
+            _ => "are",
+        }
     }
 }
 
-/// `is` or `are`, after [`bytes_text`].
-pub(crate) fn be(bytes: ByteMask) -> &'static str {
-    match bytes.0.count_ones() {
-        1 => "is",
-        _ => "are",
+/// `8 bytes`, `1 byte`, `8 to 64 bytes`.
+impl fmt::Display for ByteCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.fewest, self.most) {
+            (1, 1) => write!(f, "1 byte"),
+            (fewest, most) if fewest == most => write!(f, "{most} bytes"),
+            (fewest, most) => write!(f, "{fewest} to {most} bytes"),
+        }
     }
 }

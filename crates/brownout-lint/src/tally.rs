@@ -10,6 +10,7 @@ use brownout_trace::{EventIndex, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::raw_finding::{RawFinding, RawRange, RawSite, RawValue, UnfencedSince};
+use crate::rule_inputs::ByteCounts;
 use crate::site_keys::{KnownSites, SiteKey};
 
 /// Two findings of a rule with the same key are one.
@@ -40,10 +41,29 @@ impl Key {
     }
 }
 
+/// What a finding says.
+pub(crate) enum Message {
+    Text(String),
+    /// Depends on how many bytes its occurrences are about.
+    OfBytes(Box<dyn Fn(ByteCounts) -> String>),
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Message::Text(String::new())
+    }
+}
+
+impl<T: Into<String>> From<T> for Message {
+    fn from(text: T) -> Self {
+        Message::Text(text.into())
+    }
+}
+
 /// The first time that a rule fired for a key.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Occurrence {
-    pub(crate) message: String,
+    pub(crate) message: Message,
     /// Role, site and time of each event involved; the one to look at first comes first.
     pub(crate) sites: Vec<(&'static str, SiteKey, u64)>,
     pub(crate) bytes: Vec<(PmAddress, ByteMask)>,
@@ -58,8 +78,9 @@ struct Entry {
     count: u64,
     /// The earliest event, whose details are kept: events need not be judged in their order.
     first: u64,
-    /// The event counted last: a store that falls into several lines counts once.
+    /// The event counted last: a store that falls into several lines counts once, with its bytes in the first of them.
     last: u64,
+    bytes: ByteCounts,
 }
 
 /// The findings of one rule.
@@ -102,6 +123,18 @@ impl Tally {
         time: u64,
         first: impl FnOnce() -> Occurrence,
     ) {
+        self.add_sized(key, (count, ByteCounts::NONE), time, first);
+    }
+
+    /// The rule fires for some events that are about as many bytes each, the first of them at `time`.
+    #[inline]
+    pub(crate) fn add_sized(
+        &mut self,
+        key: Key,
+        (count, bytes): (u64, ByteCounts),
+        time: u64,
+        first: impl FnOnce() -> Occurrence,
+    ) {
         let recent = self.recent.get(key.site.index()).copied();
         let index = match recent.filter(|&index| self.entries[index as usize].key == key) {
             Some(index) => index,
@@ -117,6 +150,10 @@ impl Tally {
             }
         }
         if entry.last != time {
+            match entry.count {
+                0 => entry.bytes = bytes,
+                _ => entry.bytes.include(bytes),
+            }
             entry.count += count;
             entry.last = time;
         }
@@ -138,6 +175,7 @@ impl Tally {
                 count: 0,
                 first: u64::MAX,
                 last: u64::MAX,
+                bytes: ByteCounts::NONE,
             });
             entries.len() as u32 - 1
         });
@@ -182,7 +220,7 @@ impl Tally {
                     related.sort_unstable();
                     merged.push(RawFinding {
                         related,
-                        ..finding(rule, sites, entry.count, first)
+                        ..finding(rule, sites, (entry.count, entry.bytes), first)
                     });
                 }
             }
@@ -194,7 +232,7 @@ impl Tally {
 fn finding(
     rule: &'static RuleInfo,
     sites: &KnownSites,
-    count: u64,
+    (count, sizes): (u64, ByteCounts),
     (time, first): (u64, Occurrence),
 ) -> RawFinding {
     let Occurrence {
@@ -227,7 +265,10 @@ fn finding(
     });
     RawFinding {
         rule,
-        message,
+        message: match message {
+            Message::Text(text) => text,
+            Message::OfBytes(text) => text(sizes),
+        },
         count,
         first: EventIndex(time),
         sites: involved,
@@ -259,13 +300,16 @@ mod tests {
         let [key, other] = [1, 2].map(|site| Key::single(SiteKey::numbered(site), None));
         for (key, time) in [(key, 9), (other, 8), (key, 5), (other, 12), (key, 7)] {
             found.add(key, time, || Occurrence {
-                message: format!("at {time}"),
+                message: format!("at {time}").into(),
                 ..Occurrence::default()
             });
         }
         let firsts = found.firsts.iter();
         let firsts: Vec<_> = firsts
-            .map(|(time, first)| (*time, first.message.as_str()))
+            .map(|(time, first)| match &first.message {
+                Message::Text(text) => (*time, text.as_str()),
+                Message::OfBytes(_) => unreachable!("all are texts"),
+            })
             .collect();
         assert_eq!(firsts, [(5, "at 5"), (8, "at 8")]);
         let counts: Vec<u64> = found.entries.iter().map(|entry| entry.count).collect();

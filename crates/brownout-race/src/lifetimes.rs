@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::accesses::{Accesses, LoadKind, StoreEnd, StoreExample, StoreLife};
 use crate::clocks::{ClockId, Clocks};
+use crate::forced::ForcedReads;
 use crate::lines::{LineNumber, Lines};
 use crate::locks::{Locks, LocksetId};
 use crate::observations::{DependentId, Observations, Persist};
@@ -40,6 +41,7 @@ pub(crate) struct Knowledge {
     pub(crate) lines: Lines,
     pub(crate) accesses: Accesses,
     pub(crate) observations: Observations,
+    pub(crate) forced: ForcedReads,
     /// Words of recognised locks in files: for each line, their bytes.
     pub(crate) lock_words: FxHashMap<PmAddress, ByteMask>,
     /// The instruction that makes stores durable now.
@@ -158,6 +160,7 @@ impl PersistObserver for Knowledge {
             site: self.persisting,
         };
         self.end(line.address(), store, store.bytes, (end, Some(by)));
+        self.forced.guaranteed(store, by);
         let persist = Persist {
             by: by.thread,
             time: by.time,
@@ -190,5 +193,6 @@ impl PersistObserver for Knowledge {
             site: newer.tag.site,
         };
         self.end(line.address(), older, bytes, (end, Some(by)));
+        self.forced.ended(older.time, by.time);
     }
 }

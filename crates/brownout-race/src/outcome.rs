@@ -4,6 +4,7 @@ use brownout_model::Time;
 use brownout_trace::selection::Selection;
 use brownout_trace::{FileRange, LockMode, ProcessId, ThreadId};
 
+use crate::forced::ForcedOutcome;
 use crate::locks::{LockName, LockSource};
 use crate::observations::Harm;
 use crate::sites::RaceSite;
@@ -17,6 +18,8 @@ pub struct RaceOutcome<C> {
     /// Pairs that only a lock keeps apart which was recognised by its instructions.
     pub by_recognised_locks: Vec<ExcludedPair>,
     pub counts: RaceCounts,
+    /// What holding threads has shown, if a race was forced.
+    pub forced: ForcedOutcome,
     /// As it was given to the detector.
     pub code: C,
 }

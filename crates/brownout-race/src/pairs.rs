@@ -182,6 +182,7 @@ impl Pairing {
             races,
             by_recognised_locks: excluded,
             counts: self.counts,
+            forced: std::mem::take(&mut self.knowledge.forced).outcome(),
             code,
         }
     }

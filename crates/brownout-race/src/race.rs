@@ -22,6 +22,7 @@ use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
 use crate::allocations::AllocationFunctions;
 use crate::clocks::Clocks;
+use crate::forced::ForcedReads;
 use crate::lifetimes::Knowledge;
 use crate::lines::Lines;
 use crate::locks::Locks;
@@ -72,6 +73,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 lines: Lines::default(),
                 accesses: Accesses::new(),
                 observations: Observations::default(),
+                forced: ForcedReads::default(),
                 lock_words: FxHashMap::default(),
                 persisting: RaceSite(0),
                 removes_initialisation: options.removes_initialisation,
@@ -91,6 +93,9 @@ impl<C: TargetCode> RaceDetector<C> {
     /// Takes the next event. `definitions` are those after it.
     pub fn observe(&mut self, event: &Event<'_>, definitions: &Definitions) {
         self.survey.observe(event, definitions);
+        if self.knowledge.forced.has_held_threads() {
+            self.look_for_blocked(event, definitions);
+        }
         let fences = self.tracker.profile().needs_fences();
         match event.kind {
             EventKind::Load { addr, bytes } => {

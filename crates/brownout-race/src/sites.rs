@@ -21,6 +21,15 @@ pub enum AccessOwner {
     Lock,
 }
 
+/// What a site is in a run in which threads are held, to force a race.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ForcedRoles {
+    /// The store whose thread is held.
+    pub store: bool,
+    /// A load that can race with it.
+    pub load: bool,
+}
+
 /// Knows the code of the target.
 pub trait TargetCode {
     /// Whose access `event` is, at the first event of a site. `definitions` are those at the event: the meaning of an address can
@@ -31,6 +40,11 @@ pub trait TargetCode {
         event: &Event<'_>,
         definitions: &Definitions,
     ) -> AccessOwner;
+
+    /// What a site is, if a race is forced.
+    fn forced_roles(&self, _site: RaceSite) -> ForcedRoles {
+        ForcedRoles::default()
+    }
 }
 
 impl<F: FnMut(RaceSite, &Event<'_>) -> AccessOwner> TargetCode for F {
@@ -66,6 +80,11 @@ impl<C: TargetCode> Sites<C> {
     #[inline]
     pub(crate) fn owner(&self, site: RaceSite) -> AccessOwner {
         self.owners[site.0 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn forced_roles(&self, site: RaceSite) -> ForcedRoles {
+        self.code.forced_roles(site)
     }
 
     /// The site of an event.

@@ -26,6 +26,11 @@ pub fn watched_functions() -> impl Iterator<Item = &'static Function> {
     brownout_libraries::functions().filter(move |row| is_needed(row.purpose))
 }
 
+/// The functions that send data out of the process.
+pub fn output_functions() -> impl Iterator<Item = &'static Function> {
+    brownout_libraries::functions().filter(|row| row.purpose == Purpose::Output)
+}
+
 /// What a call means for the order of threads.
 #[derive(Clone, Debug)]
 pub(crate) enum SyncMeaning {
@@ -38,6 +43,8 @@ pub(crate) enum SyncMeaning {
         function: OrderFunction,
         argument: usize,
     },
+    /// It sends data out of the process.
+    Output,
 }
 
 /// With which results a lock is acquired.
@@ -111,6 +118,7 @@ impl SyncFunctions {
                 function,
                 argument: object.into(),
             }),
+            Purpose::Output => Some(SyncMeaning::Output),
             _ => None,
         }
     }

@@ -108,6 +108,8 @@ pub enum EngineMessage {
     Loads,
     /// There is a file, which gets the reads instead of a trace.
     Reads,
+    /// There is a file with a [`HeldRun`](crate::HeldRun), which gets the trace of that run.
+    Held,
     /// There is a connection, by which the caller chooses what recovery reads.
     Branches,
 }
@@ -116,6 +118,7 @@ impl EngineMessage {
     fn of(run: &EngineRun) -> Self {
         match run {
             EngineRun { reads: Some(_), .. } => Self::Reads,
+            EngineRun { held: true, .. } => Self::Held,
             EngineRun { loads: true, .. } => Self::Loads,
             _ => Self::Stores,
         }

@@ -20,6 +20,7 @@
 //! | `view` | the file system that recovery sees |
 //! | `branching` | recoveries that wait where they may read other bytes, and are copied there |
 //! | `reads` | what a recovery opens and reads of the persistent files |
+//! | `held_run` | a target that is run again while its threads are held |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `hidden_status`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
@@ -34,6 +35,7 @@ mod command_line;
 mod error;
 mod expected;
 mod file_content;
+mod held_run;
 mod hidden_status;
 mod outcome;
 pub mod path_text;
@@ -56,11 +58,13 @@ mod tracer;
 mod verdict;
 mod view;
 
-pub use branching::{ReadGuide, SharedStartCounts, SharedStarts};
+pub use branching::{PlannedRun, ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
+pub use file_content::write_content;
+pub use held_run::HeldRun;
 pub use hidden_status::{HiddenStatus, hidden_status};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use program_digest::{may_depend_on_event, program_digest};

@@ -123,6 +123,8 @@ pub struct EngineRun {
     pub trace: Option<Arc<File>>,
     /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds what is asked about them.
     pub reads: Option<Arc<File>>,
+    /// `trace` holds a [`HeldRun`](crate::HeldRun) before, which runs in place of the command.
+    pub held: bool,
 }
 
 /// How well recoveries are isolated from the machine and from each other; greater is better.

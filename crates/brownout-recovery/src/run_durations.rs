@@ -11,6 +11,8 @@ const PASSES_IN_A_HANG: u32 = 20;
 /// not hang: it is tried again.
 const PUT_OFF: Duration = Duration::from_millis(300);
 const PASSES_UNTIL_PUT_OFF: u32 = 4;
+/// The least time after which a recovery is given up during a search.
+const GIVEN_UP: Duration = Duration::from_millis(100);
 
 /// What the runners of one recovery know about how long it takes.
 #[derive(Debug, Default)]
@@ -75,6 +77,17 @@ impl RunDurations {
         several_passes.max(PUT_OFF)
     }
 
+    /// When a recovery with this time limit is given up during a search: many of its images may let recovery hang, and a pass that is
+    /// missed only makes its result less exact.
+    pub(crate) fn until_given_up(&self, time_limit: Duration) -> Duration {
+        let patience = match (self.known(), self.slowest_pass()) {
+            (0, Duration::ZERO) => time_limit,
+            (0, _) => self.until_put_off(),
+            _ => (self.typical() * PASSES_IN_A_HANG).max(GIVEN_UP),
+        };
+        time_limit.min(patience)
+    }
+
     fn slowest_pass(&self) -> Duration {
         Duration::from_micros(self.slowest_pass.load(Ordering::Relaxed))
     }
@@ -106,6 +119,19 @@ mod tests {
         durations.passed(millis(200));
         durations.passed(millis(2));
         assert_eq!(durations.until_put_off(), millis(800));
+    }
+
+    #[test]
+    fn recoveries_are_given_up_early_once_it_is_known_how_long_they_take() {
+        let durations = RunDurations::default();
+        assert_eq!(durations.until_given_up(millis(5000)), millis(5000));
+        durations.passed(millis(200));
+        assert_eq!(durations.until_given_up(millis(5000)), millis(800));
+        durations.took(millis(1));
+        assert_eq!(durations.until_given_up(millis(5000)), GIVEN_UP);
+        durations.took(millis(99));
+        assert_eq!(durations.until_given_up(millis(5000)), millis(1000));
+        assert_eq!(durations.until_given_up(millis(500)), millis(500));
     }
 
     #[test]

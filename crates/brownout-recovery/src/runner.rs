@@ -85,6 +85,8 @@ pub enum RunnerError {
     Sandbox(#[from] SandboxError),
     #[error("cannot write a crash image; is there enough free memory for it?")]
     Image(#[source] io::Error),
+    #[error("cannot run the program again")]
+    Target(#[source] io::Error),
     #[error("cannot observe what recovery reads")]
     Reads(#[source] io::Error),
     #[error("a thread that runs recoveries ended unexpectedly")]
@@ -118,7 +120,8 @@ impl RecoveryRunner {
         self.sandbox.isolation()
     }
 
-    /// Whether recovery passes, and nothing else: for images that are tried during a search.
+    /// Whether recovery passes, and nothing else: for images that are tried during a search. One that takes much longer than those
+    /// that pass does not: many images of a search may let recovery hang.
     ///
     /// An image has a content for each persistent file; `None` for a file that does not exist.
     pub fn passes(
@@ -126,8 +129,17 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<bool, RunnerError> {
-        let outcome = self.run(image, task.request(Execution::Native))?;
-        Ok(self.verdict(&outcome, task).passed())
+        let request = RunRequest {
+            time_limit: self.durations.until_given_up(task.time_limit),
+            ..task.request(Execution::Native)
+        };
+        let started = Instant::now();
+        let outcome = self.run(image, request)?;
+        let passed = self.verdict(&outcome, task).passed();
+        if passed {
+            self.durations.took(started.elapsed());
+        }
+        Ok(passed)
     }
 
     /// Runs recovery on the user's terminal, without a time limit.
@@ -302,7 +314,7 @@ impl RecoveryRunner {
     }
 
     /// Runs recovery once on an image.
-    fn run(
+    pub(crate) fn run(
         &mut self,
         image: &[Option<Content>],
         mut request: RunRequest,

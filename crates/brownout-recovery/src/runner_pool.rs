@@ -1,7 +1,9 @@
 //! Recovery runners side by side, each with a thread of its own.
 
+use std::collections::VecDeque;
+use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -10,13 +12,83 @@ use crate::runner::{RecoveryRunner, RunnerError};
 
 /// How long to wait for a result before the caller can check whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a runner waits while all jobs should wait for others. Then it takes the first one anyway.
+const PATIENCE: Duration = Duration::from_millis(200);
 
-type Job<R> = Box<dyn FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send>;
+type Work<R> = Box<dyn FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send>;
+
+/// Work for a runner.
+struct Job<R> {
+    work: Work<R>,
+    /// Whether it should wait for another job that runs.
+    should_wait: Box<dyn Fn() -> bool + Send>,
+}
+
+/// The jobs that no runner has taken yet.
+struct Queue<R> {
+    jobs: VecDeque<Job<R>>,
+    /// Whether there will be no others.
+    is_closed: bool,
+}
+
+/// What the threads share.
+struct Shared<R> {
+    queue: Mutex<Queue<R>>,
+    changed: Condvar,
+}
+
+impl<R> Shared<R> {
+    fn queue(&self) -> MutexGuard<'_, Queue<R>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a job; `None` if there will be none.
+    fn take(&self) -> Option<Work<R>> {
+        let mut queue = self.queue();
+        loop {
+            let ready = queue.jobs.iter().position(|job| !(job.should_wait)());
+            if let Some(job) = ready.and_then(|at| queue.jobs.remove(at)) {
+                return Some(job.work);
+            }
+            if !queue.jobs.is_empty() {
+                let waited = self.changed.wait_timeout(queue, PATIENCE);
+                let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = after;
+                if timeout.timed_out()
+                    && let Some(job) = queue.jobs.pop_front()
+                {
+                    return Some(job.work);
+                }
+            } else if queue.is_closed {
+                return None;
+            } else {
+                let waited = self.changed.wait(queue);
+                queue = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Runs jobs until there are no more, or nobody wants their results.
+    fn work(
+        &self,
+        mut runner: RecoveryRunner,
+        results: &Sender<Result<R, RunnerError>>,
+    ) -> RecoveryRunner {
+        while let Some(work) = self.take() {
+            let result = work(&mut runner);
+            // Others may wait for what it has shown.
+            self.changed.notify_all();
+            if results.send(result).is_err() {
+                break;
+            }
+        }
+        runner
+    }
+}
 
 /// Distributes jobs to runners and collects their results.
-#[derive(Debug)]
 pub struct RunnerPool<R> {
-    jobs: Option<Sender<Job<R>>>,
+    shared: Arc<Shared<R>>,
     results: Receiver<Result<R, RunnerError>>,
     threads: Vec<JoinHandle<RecoveryRunner>>,
     durations: Arc<RunDurations>,
@@ -24,31 +96,34 @@ pub struct RunnerPool<R> {
     pending: usize,
 }
 
+impl<R> fmt::Debug for RunnerPool<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunnerPool")
+            .field("runners", &self.threads.len())
+            .field("pending", &self.pending)
+            .finish_non_exhaustive()
+    }
+}
+
 impl<R: Send + 'static> RunnerPool<R> {
     pub fn new(mut runners: Vec<RecoveryRunner>) -> Self {
         let durations = RecoveryRunner::share_durations(&mut runners);
-        let (jobs, queue) = channel::<Job<R>>();
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Queue {
+                jobs: VecDeque::new(),
+                is_closed: false,
+            }),
+            changed: Condvar::new(),
+        });
         let (sender, results) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        let threads = runners.into_iter().map(|mut runner| {
-            let (queue, sender) = (Arc::clone(&queue), sender.clone());
-            thread::spawn(move || {
-                loop {
-                    // The lock is held while waiting, and free again when there is a job.
-                    let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(job) = next else {
-                        return runner;
-                    };
-                    if sender.send(job(&mut runner)).is_err() {
-                        return runner;
-                    }
-                }
-            })
+        let threads = runners.into_iter().map(|runner| {
+            let (shared, sender) = (Arc::clone(&shared), sender.clone());
+            thread::spawn(move || shared.work(runner, &sender))
         });
         Self {
-            jobs: Some(jobs),
-            results,
             threads: threads.collect(),
+            shared,
+            results,
             durations,
             pending: 0,
         }
@@ -57,18 +132,33 @@ impl<R: Send + 'static> RunnerPool<R> {
     /// Queues a job.
     pub fn submit(
         &mut self,
-        job: impl FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send + 'static,
+        work: impl FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send + 'static,
     ) {
-        if let Some(jobs) = &self.jobs {
-            // If all threads have died, `collect` reports it.
-            let _ = jobs.send(Box::new(job));
-            self.pending += 1;
-        }
+        self.submit_unless(|| false, work);
     }
 
-    /// Whether enough jobs are queued to keep all runners busy.
+    /// Queues a job that should not begin while `should_wait`: a job that runs may make it unnecessary. Others are taken first.
+    pub fn submit_unless(
+        &mut self,
+        should_wait: impl Fn() -> bool + Send + 'static,
+        work: impl FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send + 'static,
+    ) {
+        // If all threads have died, `collect` reports it.
+        self.shared.queue().jobs.push_back(Job {
+            work: Box::new(work),
+            should_wait: Box::new(should_wait),
+        });
+        self.shared.changed.notify_one();
+        self.pending += 1;
+    }
+
+    /// Whether enough jobs are queued to keep all runners busy, also if several wait for others.
     pub fn is_busy(&self) -> bool {
-        self.pending >= 2 * self.threads.len()
+        let wanted = match self.threads.len() {
+            1 => 2,
+            runners => 3 * runners,
+        };
+        self.pending >= wanted
     }
 
     /// How many jobs run at the same time.
@@ -105,9 +195,19 @@ impl<R: Send + 'static> RunnerPool<R> {
 
     /// Waits for all jobs and returns the runners.
     pub fn close(mut self) -> Vec<RecoveryRunner> {
-        self.jobs = None;
         // A thread that panicked has printed its message, and its runner is lost.
-        let threads = self.threads.drain(..);
-        threads.filter_map(|thread| thread.join().ok()).collect()
+        let threads = std::mem::take(&mut self.threads);
+        drop(self);
+        threads
+            .into_iter()
+            .filter_map(|thread| thread.join().ok())
+            .collect()
+    }
+}
+
+impl<R> Drop for RunnerPool<R> {
+    fn drop(&mut self) {
+        self.shared.queue().is_closed = true;
+        self.shared.changed.notify_all();
     }
 }

@@ -103,6 +103,10 @@ pub struct ExplorationCoverage {
     pub failure_points: Covered,
     /// Times at which a crash can leave states of its own, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Crash times, and for how many of them it is known how recovery ends if every store is present.
+    pub every_store: Covered,
+    /// Crash times, and for how many of them it is known how recovery ends if every store is lost that can be.
+    pub fewest_stores: Covered,
     /// Crashes inside recovery, and for how many of them all behaviours of the next recovery are known: first those of recoveries after
     /// a crash of the target, then those of recoveries after such a crash, and so on. Empty if only the target crashes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -145,12 +149,35 @@ pub struct ExploredPoint {
     pub failure_point: String,
     /// Its crash times, and for how many of them all behaviours are known.
     pub crash_times: Covered,
+    /// Those of its crash times whose states were sampled, because there are too many.
+    pub sampled: u64,
+    /// States that were tried after crashes there. What they show holds at other failure points, too.
+    pub states: u64,
 }
 
 impl ExploredPoint {
     /// Whether all behaviours are known.
     pub fn is_finished(&self) -> bool {
         self.crash_times.tried == self.crash_times.of
+    }
+
+    /// `finished`, or `3 of 8 crash times finished, 5 sampled; 200 states tried`.
+    pub fn status(&self) -> String {
+        if self.is_finished() {
+            return "finished".to_owned();
+        }
+        let Covered { tried, of } = self.crash_times;
+        let plural = |of| if of == 1 { "" } else { "s" };
+        let sampled = match self.sampled {
+            0 => String::new(),
+            sampled => format!(", {sampled} sampled"),
+        };
+        format!(
+            "{tried} of {of} crash time{} finished{sampled}; {} state{} tried",
+            plural(of),
+            self.states,
+            plural(self.states)
+        )
     }
 }
 

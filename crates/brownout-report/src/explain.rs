@@ -1,4 +1,4 @@
-//! Which finding of crash testing a finding of lint explains.
+//! Which finding of crash testing, and which race, a finding of lint explains.
 //!
 //! Lint names the store that is not persisted as it should be; crash testing shows what recovery makes of it. If the search for the
 //! cause of a failed recovery leads to a store that a finding of lint names, the two have one cause: the crash
@@ -14,6 +14,8 @@
 //! with those that lint names, and lint saw it first no later: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
 //! can make different mistakes with one field. A store that is missing counts before one that is there, and one that was made before
 //! the crash before one that the target had not made yet.
+//!
+//! A race has one cause with the finding of lint that says of its store that it is not persistent in time.
 //!
 //! Can miss: crash findings for which no stores were found.
 
@@ -190,6 +192,20 @@ impl<'a> Explanations<'a> {
         }
     }
 
+    /// The finding that names the store of a race because it is not persistent in time: had it been, nobody could have read it too
+    /// early.
+    fn find_unpersisted(&self, race: &Finding) -> Option<usize> {
+        let stack = race.stacks.first()?;
+        let store = Culprit {
+            stack,
+            event: race.evidence.events.first().copied(),
+            range: None,
+            is_missing: true,
+            was_made: true,
+        };
+        self.unpersisted.find(&[store], &[])
+    }
+
     /// The finding, one of `findings`, that names a store which causes this crash finding.
     fn find(&self, crash: &Finding, findings: &[Finding]) -> Option<usize> {
         let culprits = culprits(crash);
@@ -210,14 +226,20 @@ fn is_store(stack: &Stack) -> bool {
     stack.role.split(' ').any(|word| word == "store")
 }
 
-/// Gives crash findings their causes.
+/// Gives crash findings and races their causes.
 pub(crate) fn explain(findings: &mut [Finding]) {
     let explanations = Explanations::of(findings);
     let explained: Vec<(usize, usize)> = findings
         .iter()
         .enumerate()
-        .filter(|(_, finding)| finding.is_crash_finding())
-        .filter_map(|(number, crash)| Some((number, explanations.find(crash, findings)?)))
+        .filter_map(|(number, finding)| {
+            let cause = match finding.category {
+                _ if finding.is_crash_finding() => explanations.find(finding, findings),
+                Category::Race => explanations.find_unpersisted(finding),
+                _ => None,
+            };
+            Some((number, cause?))
+        })
         .collect();
     // Findings of an earlier run may have causes that are gone.
     findings.iter_mut().for_each(|finding| finding.cause = None);
@@ -282,6 +304,29 @@ mod tests {
         assert!(!cause_of(crash(role::STORE_MISSING, 8, FAR), lint()).0);
         let same_bytes = crash(role::STORE_MISSING, 8, 68);
         assert!(cause_of(same_bytes, lint()).0);
+    }
+
+    #[test]
+    fn a_store_that_is_not_persistent_in_time_is_the_cause_of_its_race() {
+        let race_rule = RuleInfo {
+            id: "persistency-race",
+            category: Category::Race,
+            severity: Severity::Warning,
+            ..FLUSH_RULE
+        };
+        let race = |line| {
+            let mut race = finding_at(&race_rule, "kv.c", line);
+            race.evidence.events = vec![40];
+            race
+        };
+        let lint = |rule| finding_at(rule, "kv.c", 7);
+        assert_eq!(
+            cause_of(race(7), lint(&WARNING_RULE)),
+            (true, Severity::Warning)
+        );
+        assert!(cause_of(race(7), lint(&FLUSH_RULE)).0);
+        assert!(!cause_of(race(8), lint(&FLUSH_RULE)).0);
+        assert!(!cause_of(race(7), lint(&UNLOGGED_RULE)).0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What an exploration has run and what it has saved, as rows of a table.
 
-use crate::ExplorationCoverage;
+use crate::{Covered, ExplorationCoverage};
 
 impl ExplorationCoverage {
     /// What was counted: a description and a number each.
@@ -37,6 +37,22 @@ impl ExplorationCoverage {
             ),
         ];
         rows.extend(saved.map(|(count, what)| (format!("saved: {what}"), count.to_string())));
+        if !self.is_exhaustive() {
+            let boundaries = [
+                (self.every_store, "every store present"),
+                (
+                    self.fewest_stores,
+                    "every store lost that a crash there can lose",
+                ),
+            ];
+            rows.extend(boundaries.map(|(covered, what)| {
+                let Covered { tried, of } = covered;
+                (
+                    format!("crash times tried with {what}"),
+                    format!("{tried} of {of}"),
+                )
+            }));
+        }
         rows.push((
             "states that a crash can leave, of which each would be a recovery".to_owned(),
             format!("10^{:.1}", self.states_log10),
@@ -66,5 +82,18 @@ mod tests {
         let numbers: Vec<&str> = rows.iter().map(|(_, number)| number.as_str()).collect();
         assert_eq!(numbers, ["14", "9", "2", "6", "35", "3", "4", "10^3.2"]);
         assert!(rows[2].0.ends_with("because it is a server"));
+    }
+
+    #[test]
+    fn if_something_is_missing_it_is_counted_what_was_tried_everywhere() {
+        let coverage = ExplorationCoverage {
+            crash_times: Covered::new(2, 9),
+            every_store: Covered::new(9, 9),
+            fewest_stores: Covered::new(5, 9),
+            ..ExplorationCoverage::default()
+        };
+        let rows = coverage.counts();
+        let numbers: Vec<&str> = rows.iter().map(|(_, number)| number.as_str()).collect();
+        assert_eq!(numbers[5..7], ["9 of 9", "5 of 9"]);
     }
 }

@@ -28,13 +28,14 @@
 
 pub mod coverage;
 pub mod explore;
+pub mod hold;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 15;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -58,26 +59,25 @@ pub const SLOT_TABLE: usize = 4096;
 /// Offset in the memfd of the table of watched functions (see [`watch`]), and its size.
 pub const WATCH_TABLE: usize = SLOT_TABLE + SLOTS * size_of::<Slot>();
 pub const WATCH_BYTES: usize = 64 << 10;
-/// Offset of slot 0's [`Intent`] in the memfd, and the bytes reserved for each intent.
-pub const INTENTS: usize = WATCH_TABLE + WATCH_BYTES;
-pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset of slot 0's ring in the memfd.
-pub const RINGS: usize = INTENTS + SLOTS * INTENT_BYTES;
+pub const RINGS: usize = WATCH_TABLE + WATCH_BYTES;
+/// Bytes reserved for the [`Intent`] that follows each ring: a producer maps it together with the ring.
+pub const INTENT_BYTES: usize = 8 << 10;
 /// Offset in the memfd of a copy of the loader, preceded by its length in eight bytes. A process writes the copy before it
 /// loses its other access to the loader.
-pub const LOADER: usize = RINGS + SLOTS * RING_BYTES;
+pub const LOADER: usize = RINGS + SLOTS * (RING_BYTES + INTENT_BYTES);
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = explore::END;
+pub const WIRE_BYTES: usize = hold::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
-    RINGS + index * RING_BYTES
+    RINGS + index * (RING_BYTES + INTENT_BYTES)
 }
 
 /// Offset in the memfd of the intent of slot `index`.
 pub const fn intent_offset(index: usize) -> usize {
-    INTENTS + index * INTENT_BYTES
+    ring_offset(index) + RING_BYTES
 }
 
 /// The first page of the memfd.
@@ -105,6 +105,13 @@ pub struct Control {
     pub inputs: AtomicU32,
     /// Non-zero once two processes have mapped the same file.
     pub shared: AtomicU32,
+    /// With [`option::SCHEDULE`]: the seed of the schedule, and the number of steps over which its preemptions are distributed.
+    pub seed: u64,
+    pub length: u64,
+    /// With [`option::SCHEDULE`]: when the recording started, in nanoseconds since 1970, as far as the times of files show that.
+    pub started: u64,
+    /// Steps that threads have made under a schedule while there were several of them.
+    pub steps: AtomicU64,
     pub next_seq: Line<AtomicU64>,
     pub files: SharedFiles,
 }
@@ -148,6 +155,10 @@ pub mod option {
     pub const LOCKS: u32 = 32;
     /// Record loads and recognise locks from the time on at which several threads or processes use persistent memory.
     pub const SHARED_LOADS: u32 = 64;
+    /// Keep threads from making a store durable (see [`super::hold`]).
+    pub const HOLD: u32 = 256;
+    /// Run one thread at a time, in an order that [`super::Control::seed`] determines.
+    pub const SCHEDULE: u32 = 128;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.
@@ -156,6 +167,17 @@ pub mod input {
     pub const RANDOM: u32 = 2;
     /// Files that are neither explored nor those of the system. Only reported in explorations.
     pub const FILES: u32 = 4;
+    /// Signals that one thread or process sends to another, or that interrupt a wait. This and what follows is only reported under
+    /// a schedule.
+    pub const SIGNALS: u32 = 8;
+    /// Several processes, which run at the same time.
+    pub const PROCESSES: u32 = 16;
+    /// System calls that wait for something outside of the process, or that only the kernel can end.
+    pub const OUTSIDE: u32 = 32;
+    /// Timers of the system.
+    pub const TIMERS: u32 = 64;
+    /// Ids of processes and threads.
+    pub const IDS: u32 = 128;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.
@@ -568,7 +590,6 @@ const _: () = {
     assert!(size_of::<Slot>() == 64);
     assert!(size_of::<Record>() == 40);
     assert!(size_of::<Intent>() + MAX_INTENT <= INTENT_BYTES);
-    assert!(INTENTS.is_multiple_of(4096));
     assert!(WATCH_TABLE.is_multiple_of(4096));
     assert!(RINGS.is_multiple_of(4096));
     assert!(RING_BYTES.is_multiple_of(4096));

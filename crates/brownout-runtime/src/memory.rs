@@ -31,6 +31,11 @@ pub fn is_engine(start: u64, end: u64) -> bool {
     start < ARENA_END && end > ENGINE_START
 }
 
+/// Whether an address is among those of aliases.
+pub fn is_alias(addr: u64) -> bool {
+    (ARENA_END..ALIASES_END).contains(&addr)
+}
+
 /// Finds an address for an alias of `len` bytes: calls `try_map` with addresses that are probably free until it
 /// succeeds, or fails for another reason than that the range is in use.
 pub fn place_alias(len: u64, mut try_map: impl FnMut(u64) -> sys::Raw) -> sys::Raw {
@@ -61,7 +66,10 @@ pub fn page_up(value: u64) -> u64 {
 
 /// Reserves address space of the arena and leaves a gap page behind it.
 pub fn reserve(len: u64) -> u64 {
-    let len = page_up(len) + PAGE;
+    take_addresses(page_up(len) + PAGE)
+}
+
+fn take_addresses(len: u64) -> u64 {
     let addr = NEXT.fetch_add(len, Ordering::Relaxed);
     if addr + len > HEAP_START {
         fatal::fault(format_args!("the engine's address space is used up"));
@@ -81,7 +89,8 @@ fn no_memory(len: u64) -> ! {
 }
 
 fn try_map(len: u64) -> Option<u64> {
-    map_reserved(reserve(len), len)
+    // Without a gap: what is mapped one after the other is one mapping for the kernel, which a fork copies at once.
+    map_reserved(take_addresses(page_up(len)), len)
 }
 
 /// Maps zeroed private memory in a range that the caller has reserved.
@@ -212,6 +221,11 @@ fn extend_heap(len: u64) -> Option<u64> {
     Some(start)
 }
 
+/// Lets children that are forked begin without a mapping of the runtime's: they do not need it, and copying it takes time.
+pub fn leave_out_of_forks(addr: u64, len: u64) {
+    advise(addr, page_up(len), linux::MADV_DONTFORK);
+}
+
 /// Gives the kernel advice on the runtime's own memory.
 fn advise(addr: u64, len: u64, advice: u32) {
     // SAFETY: no kind of advice that is given here changes what the memory holds; failure only costs speed.
@@ -259,6 +273,11 @@ pub static HEAP: Heap = Heap {
     inner: Lock::new(Dlmalloc::new_with_allocator(Arena)),
 };
 
+/// Whether memory was lent to a collection for its first elements by its owner, and is not part of the heap.
+fn is_lent(ptr: *const u8) -> bool {
+    !(HEAP_START..ARENA_END).contains(&(ptr as u64))
+}
+
 impl Heap {
     /// Runs `fork` while no other thread is inside the allocator.
     pub fn quiesced<R>(&self, fork: impl FnOnce() -> R) -> R {
@@ -276,6 +295,9 @@ unsafe impl GlobalAlloc for Heap {
         unsafe { self.inner.lock().malloc(layout.size(), layout.align()) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        if is_lent(ptr) {
+            return;
+        }
         // SAFETY: the caller passes what `alloc` returned.
         unsafe { self.inner.lock().free(ptr, layout.size(), layout.align()) }
     }
@@ -284,6 +306,16 @@ unsafe impl GlobalAlloc for Heap {
         unsafe { self.inner.lock().calloc(layout.size(), layout.align()) }
     }
     unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if is_lent(ptr) {
+            // SAFETY: the new memory holds as much as is copied.
+            return unsafe {
+                let new = self.inner.lock().malloc(size, layout.align());
+                if !new.is_null() {
+                    core::ptr::copy_nonoverlapping(ptr, new, layout.size().min(size));
+                }
+                new
+            };
+        }
         // SAFETY: the caller passes what `alloc` returned with this layout.
         unsafe {
             self.inner

@@ -127,6 +127,26 @@ pub fn pread(fd: i32, buffer: &mut [u8], offset: u64) -> Raw {
     }
 }
 
+/// The text of `/proc/self/maps`; empty if it cannot be read.
+pub fn own_mappings() -> alloc::vec::Vec<u8> {
+    let mut text = alloc::vec::Vec::new();
+    let fd = open(c"/proc/self/maps", linux::O_RDONLY | linux::O_CLOEXEC);
+    if is_err(fd) {
+        return text;
+    }
+    let mut piece = [0u8; 4096];
+    loop {
+        // SAFETY: the kernel writes at most the buffer's length.
+        let got = unsafe { sys!(linux::__NR_read, fd, piece.as_mut_ptr(), piece.len()) };
+        if is_err(got) || got == 0 {
+            break;
+        }
+        text.extend_from_slice(&piece[..got as usize]);
+    }
+    close(fd as i32);
+    text
+}
+
 /// What `fstat` says of a descriptor.
 pub fn fstat(fd: i32) -> Option<linux::stat> {
     let mut stat = core::mem::MaybeUninit::<linux::stat>::zeroed();

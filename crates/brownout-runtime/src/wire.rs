@@ -119,9 +119,53 @@ pub fn wants_exploration() -> bool {
     control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
 }
 
+/// Whether threads are held.
+pub fn wants_holds() -> bool {
+    has_option(ring::option::HOLD)
+}
+
+/// Whether records may borrow their numbers. Those that borrow the same one are not in the same order in each run.
+pub fn allows_borrowing() -> bool {
+    !has_option(ring::option::SCHEDULE | ring::option::HOLD)
+}
+
+/// Wakes the recorder: what was published is of interest now.
+pub fn wake_recorder() {
+    if let Some(control) = control() {
+        control.doorbell.fetch_add(1, Ordering::Release);
+        sys::futex_wake(&control.doorbell);
+    }
+}
+
 /// Whether the target is run several times, and runs have to be alike.
 pub fn is_repeated() -> bool {
     control().is_some_and(|control| control.options & ring::option::REPEATED != 0)
+}
+
+/// The seed and the length of the schedule under which threads run; `None` if they run freely.
+pub fn schedule() -> Option<(u64, u64)> {
+    let control = control().filter(|control| control.options & ring::option::SCHEDULE != 0)?;
+    Some((control.seed, control.length))
+}
+
+/// When the recording under a schedule started, in nanoseconds of the system's clock. The times of files are no more exact.
+pub fn schedule_start() -> u64 {
+    control().map_or(u64::MAX, |control| control.started)
+}
+
+/// Reports how many steps the threads of this process have made under a schedule since the last report.
+pub fn add_steps(steps: u64) {
+    if let Some(control) = control() {
+        control.steps.fetch_add(steps, Ordering::Relaxed);
+    }
+}
+
+/// Whether the recording has, or had, several processes.
+pub fn has_several_processes() -> bool {
+    control().is_some_and(|control| {
+        control.children.load(Ordering::Relaxed) != 0
+            || control.next_process.load(Ordering::Relaxed) > 1
+    })
 }
 
 /// Reports that the target uses something that is not the same in each run, by [`ring::input`].
@@ -131,6 +175,11 @@ pub fn note_input(input: u32) {
     {
         control.inputs.fetch_or(input, Ordering::Relaxed);
     }
+}
+
+/// Whether [`note_input`] has reported this.
+pub fn has_input(input: u32) -> bool {
+    control().is_some_and(|control| control.inputs.load(Ordering::Relaxed) & input != 0)
 }
 
 /// Whether the process exists that has created the wire.
@@ -543,7 +592,7 @@ impl Producer {
     }
 }
 
-/// Maps a slot's ring twice in a row, and its intent behind it.
+/// Maps a slot's ring twice in a row, and its intent behind it. Forked children have rings of their own.
 fn map_ring(index: usize) -> Option<u64> {
     let mut spare = SPARE.lock();
     if let Some(at) = spare.iter().position(|&(slot, _)| slot as usize == index) {
@@ -552,14 +601,15 @@ fn map_ring(index: usize) -> Option<u64> {
     drop(spare);
     let bytes = ring::RING_BYTES as u64;
     let addr = memory::reserve(2 * bytes + ring::INTENT_BYTES as u64);
-    let (ring, intent) = (ring::ring_offset(index), ring::intent_offset(index));
     let parts = [
-        (addr, ring, ring::RING_BYTES),
-        (addr + bytes, ring, ring::RING_BYTES),
-        (addr + 2 * bytes, intent, ring::INTENT_BYTES),
+        (addr, ring::RING_BYTES),
+        (addr + bytes, ring::RING_BYTES + ring::INTENT_BYTES),
     ];
+    let offset = ring::ring_offset(index);
     let mut mapped = parts
         .into_iter()
-        .map(|(at, offset, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
-    mapped.all(|done| done).then_some(addr)
+        .map(|(at, len)| map_at(at, READ_WRITE, descriptor(), offset, len));
+    let is_mapped = mapped.all(|done| done);
+    memory::leave_out_of_forks(addr, 2 * bytes + ring::INTENT_BYTES as u64);
+    is_mapped.then_some(addr)
 }

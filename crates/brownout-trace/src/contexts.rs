@@ -88,6 +88,12 @@ impl Contexts {
         }
     }
 
+    /// The context that a context returns to, and where.
+    pub(crate) fn caller(&self, id: ContextId) -> Option<(ContextId, AppPc)> {
+        let node = self.node(id)?;
+        Some((node.parent, node.return_address))
+    }
+
     fn node(&self, id: ContextId) -> Option<ContextNode> {
         if id == ContextId::ROOT {
             return None;

@@ -119,6 +119,11 @@ impl Process {
         self.contexts.frames(context)
     }
 
+    /// The context that a calling context returns to, and the address; `None` for the root and for one that is not defined.
+    pub fn context_caller(&self, context: ContextId) -> Option<(ContextId, AppPc)> {
+        self.contexts.caller(context)
+    }
+
     /// The calling contexts into which recursive calls are folded.
     pub fn recursive_contexts(&self) -> impl Iterator<Item = ContextId> {
         self.contexts.recursive()

@@ -67,6 +67,7 @@ mod definitions;
 mod error;
 mod event;
 mod event_class;
+mod event_comparison;
 mod fields;
 mod header;
 mod ids;
@@ -88,9 +89,10 @@ pub use definitions::{Definitions, FileIdentity, MappedFile, Module, Process, Th
 pub use error::{Damage, Flaw, ReadError, WriteError};
 pub use event::{
     Arguments, CallArguments, Event, EventKind, FenceKind, FlushKind, Mapping, ProcessEnd,
-    ProcessOrigin, StoreFlavor, Sync, ThreadParent,
+    ProcessOrigin, RENAME_NOTE, StoreFlavor, Sync, ThreadParent,
 };
 pub use event_class::EventClass;
+pub use event_comparison::{Difference, first_difference};
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;

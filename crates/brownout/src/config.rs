@@ -12,7 +12,7 @@
 //! out = "brownout.out"
 //! loads = false
 //!
-//! [rules]                             # bug, performance, warning or off
+//! [rules]                             # bug, unless-passed, performance, warning or off
 //! transient-data = "off"
 //!
 //! [crash]                             # with `recover`, `check` also tests crashes: see `crash`

@@ -151,9 +151,9 @@ pub fn forget_crash_test(findings: &mut Vec<Finding>, applied: &[RuleInfo], fres
         for name in suspects::PROOF_DETAILS {
             finding.evidence.details.remove(name);
         }
-        if finding.confirmed.take() != Some(true) {
+        let Some(confirmed) = finding.confirmed.take() else {
             return true;
-        }
+        };
         let mut fresh = fresh.iter();
         if let Some(fresh) = fresh.find(|fresh| fresh.id == finding.id) {
             finding.severity = fresh.severity;
@@ -161,7 +161,7 @@ pub fn forget_crash_test(findings: &mut Vec<Finding>, applied: &[RuleInfo], fres
             return true;
         }
         let Some(severity) = severity_of(&finding.rule) else {
-            return false;
+            return !confirmed;
         };
         finding.severity = severity;
         let first = finding.evidence.events.first();

@@ -56,6 +56,23 @@ pub enum Failure {
     CurrentDirectory(#[source] io::Error),
     #[error(transparent)]
     Record(#[from] RecordError),
+    #[error("cannot use a temporary directory for repairs")]
+    FixDirectory(#[source] io::Error),
+    #[error("cannot write the trace with the added flushes and fences")]
+    PatchedTrace(#[source] brownout_trace::WriteError),
+    #[error(
+        "the repairs of two findings change the same part of a file; repair one of them first: `brownout fix DIR FINDING`"
+    )]
+    RepairsConflict,
+    #[error("`{}` has changed while it was being repaired; nothing was changed", path.display())]
+    SourceChanged { path: PathBuf },
+    #[error("`{}` has changes that are not committed; commit them, or give --force", path.display())]
+    Uncommitted { path: PathBuf },
+    #[error(
+        "this machine allows no private view of the file system, without which --build would change your files; build the \
+         patched sources yourself and check the program again"
+    )]
+    NoPrivateView,
     #[error("cannot use the directory for the demo")]
     DemoDirectory(#[source] io::Error),
     #[error("no C compiler found; install gcc or clang, or set CC")]
@@ -141,6 +158,8 @@ pub enum Failure {
     },
     #[error(transparent)]
     Crash(#[from] CrashError),
+    #[error("cannot create a temporary file")]
+    TemporaryFile(#[source] io::Error),
     #[error("cannot install signal handlers")]
     Signals(#[source] io::Error),
     #[error("no recovery command; give one with --recover CMD or in brownout.toml")]
@@ -180,8 +199,7 @@ pub enum Failure {
         model: &'static str,
     },
     #[error(
-        "--memory has no effect with --strategy {strategy}, which tests no behaviours; give --strategy representative or exhaustive, \
-         or leave it out"
+        "--memory has no effect with --strategy {strategy}; give --strategy representative or exhaustive, or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
     #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
@@ -300,6 +318,14 @@ pub enum Failure {
     InUse { path: PathBuf },
     #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
     NotOverwritten { path: PathBuf },
+    #[error("cannot restore `{}` for the next run", path.display())]
+    RestoreFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
+    ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]
     OtherTrace { path: PathBuf },
     #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]

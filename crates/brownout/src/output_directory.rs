@@ -10,11 +10,12 @@ mod lock;
 mod run_destination;
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use brownout_report::{Baseline, Conclusion, Report, Subject};
+use brownout_report::{Baseline, Conclusion, FindingId, Report, Subject};
 
 use crate::console::Console;
 use crate::crash_test::shell_word;
@@ -38,7 +39,11 @@ pub const JUNIT: &str = "junit.xml";
 /// The journal of crash testing.
 pub const JOURNAL: &str = "crash.jsonl";
 pub const TRACE: &str = "trace";
+/// The names of traces of runs in which a race was forced begin so; the id of the finding follows.
+const FORCED: &str = "forced-";
 const UNFINISHED: &str = "unfinished";
+/// What the names of directories with the results of one schedule begin with.
+const PART: &str = "schedule-";
 /// Everything but `run.json`, which marks the directory.
 const RESULTS: [&str; 10] = [
     FINDINGS,
@@ -201,13 +206,71 @@ impl OutputDirectory {
             self.write_run_file(report, &report.conclusion)?;
         }
         self.remove(&RESULTS);
+        self.remove_parts();
+        self.remove_forced_traces();
         Ok(())
+    }
+
+    /// The name of the directory with the results of a part of the run, which is inside of this one.
+    pub fn part_name(part: impl Display) -> String {
+        format!("{PART}{part}")
+    }
+
+    /// Removes the results of the parts of an earlier run.
+    fn remove_parts(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(PART));
+            let is_part = number.is_some_and(|number| number.parse::<u64>().is_ok());
+            if let Ok((part, ..)) = Self::open(&entry.path())
+                && is_part
+            {
+                part.remove(&RESULTS);
+                part.remove_forced_traces();
+                part.remove(&[RUN]);
+                // Files of the user stay, and the directory with them.
+                let _ = fs::remove_dir(&part.path);
+            }
+        }
     }
 
     fn remove(&self, names: &[&str]) {
         for name in names {
             // A file that cannot be removed cannot be replaced either; that error is reported.
             let _ = fs::remove_file(self.file(name));
+        }
+    }
+
+    /// Where the trace of a run is kept in which the race of a finding was forced.
+    pub fn forced_trace(&self, finding: &FindingId) -> PathBuf {
+        self.file(&format!("{FORCED}{finding}"))
+    }
+
+    /// The traces of runs in which races were forced.
+    pub fn forced_traces(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.path).into_iter().flatten().flatten();
+        let is_forced = |name: &OsStr| {
+            let id = name.to_str().and_then(|name| name.strip_prefix(FORCED));
+            let is_id =
+                |id: &str| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+            id.is_some_and(is_id)
+        };
+        let mut traces: Vec<PathBuf> = entries
+            .filter(|entry| is_forced(&entry.file_name()))
+            .map(|entry| entry.path())
+            .collect();
+        traces.sort();
+        traces
+    }
+
+    /// Removes the traces of runs in which races were forced: those of this process come in their place.
+    pub fn remove_forced_traces(&self) {
+        for trace in self.forced_traces() {
+            // One that cannot be removed belongs to no finding.
+            let _ = fs::remove_file(trace);
         }
     }
 
@@ -222,6 +285,7 @@ impl OutputDirectory {
         let _ = fs::remove_file(self.unfinished_trace());
         if self.made {
             self.remove(&RESULTS);
+            self.remove_forced_traces();
             self.remove(&[RUN]);
             let _ = fs::remove_dir(&self.path);
             run_destination::give_up();

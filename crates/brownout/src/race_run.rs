@@ -6,9 +6,9 @@ use std::path::Path;
 use brownout_libraries::FrameNames;
 use brownout_lint::{Origin, origin_of};
 use brownout_race::{
-    AccessOwner, ExcludedPair, RaceCounts, RaceDetector, RaceOptions, RaceSite, TargetCode,
+    AccessOwner, ExcludedPair, RaceCounts, RaceDetector, RaceOptions, RaceSite, RawRace, TargetCode,
 };
-use brownout_report::{Finding, Frame, Sources};
+use brownout_report::{Finding, FindingId, Frame, Sources};
 use brownout_trace::{Definitions, Event, EventClass, RecognisedLocks};
 
 use crate::commands::describe_candidates;
@@ -31,6 +31,8 @@ const LISTED_PAIRS: usize = 50;
 /// What the search for races has found.
 pub struct RaceRun {
     pub findings: Vec<Finding>,
+    /// The races behind the findings, in terms of the trace. Several can be one finding.
+    pub races: Vec<(FindingId, RawRace)>,
     /// What could not be examined.
     pub gaps: Vec<String>,
     /// The functions of the target at whose callers findings are shown.
@@ -84,23 +86,26 @@ pub fn race(
         stacks.table.note_recursion(process.id, definitions);
     }
     let sources = Sources::on_disk();
-    let mut findings = Vec::new();
-    for race in &outcome.races {
+    let (mut findings, mut races) = (Vec::new(), Vec::new());
+    for race in outcome.races {
         let mut context = RaceContext {
             definitions,
             frames: &mut |site| stacks.frames(site),
         };
-        let mut finding = race_finding(race, &mut context);
+        let mut finding = race_finding(&race, &mut context);
         finding.identify(&sources);
+        races.push((finding.id.clone(), race));
         findings.push(finding);
     }
     let findings = settings.levels.apply(findings);
+    races.retain(|(id, _)| findings.iter().any(|finding| finding.id == *id));
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));
     let remarks = excluded_pairs(&outcome.by_recognised_locks, &mut stacks, settings.verbose);
     Ok(RaceRun {
         findings,
+        races,
         gaps,
         remarks,
         wrappers: stacks.wrappers.find(),
@@ -111,7 +116,10 @@ pub fn race(
 }
 
 /// Reads the trace once for the locks that are recognised by their instructions, if it has any.
-fn recognised_locks(trace: &mut TraceFile, console: &Console) -> Result<RecognisedLocks, Failure> {
+pub fn recognised_locks(
+    trace: &mut TraceFile,
+    console: &Console,
+) -> Result<RecognisedLocks, Failure> {
     let mut recognised = RecognisedLocks::default();
     let counted = trace.summary().map(|summary| &summary.counts);
     if counted.is_some_and(|counts| counts.of(EventClass::LockAcquire) == 0) {
@@ -175,7 +183,7 @@ fn excluded_pairs(pairs: &[ExcludedPair], stacks: &mut RaceStacks, all: bool) ->
 }
 
 /// The stacks of all sites. A stack is interned when its site is first seen: the meaning of an address may change later.
-struct RaceStacks {
+pub struct RaceStacks {
     table: StackTable,
     by_site: Vec<Option<StackId>>,
     wrappers: WrapperSearch,
@@ -183,7 +191,7 @@ struct RaceStacks {
 
 impl RaceStacks {
     /// For a target that was started in `directory`.
-    fn new(directory: &Path) -> Self {
+    pub fn new(directory: &Path) -> Self {
         Self {
             table: StackTable::new(directory),
             by_site: Vec::new(),

@@ -62,9 +62,11 @@ pub fn nearest_of(given: &str, rules: &[RuleInfo]) -> &'static str {
 
 /// The level of a rule in the `[rules]` table of `brownout.toml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum RuleLevel {
     Bug,
+    /// A bug, unless crash testing has tried it and recovery has passed on every image; then a warning.
+    UnlessPassed,
     Performance,
     Warning,
     Off,
@@ -74,7 +76,7 @@ impl RuleLevel {
     /// The severity of the rule's findings; none if the rule is off.
     fn severity(self) -> Option<Severity> {
         match self {
-            Self::Bug => Some(Severity::Bug),
+            Self::Bug | Self::UnlessPassed => Some(Severity::Bug),
             Self::Performance => Some(Severity::Performance),
             Self::Warning => Some(Severity::Warning),
             Self::Off => None,
@@ -110,6 +112,18 @@ impl RuleLevels {
     /// Whether the user has turned a rule off; a pedantic rule that is not turned on is not meant.
     pub fn is_off(&self, rule: &str) -> bool {
         self.levels.get(rule) == Some(&RuleLevel::Off)
+    }
+
+    /// Gives findings whose severity depends on crash testing the one that they have in the end.
+    pub fn settle(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            if self.levels.get(&finding.rule) == Some(&RuleLevel::UnlessPassed) {
+                finding.severity = match finding.confirmed {
+                    Some(false) => Severity::Warning,
+                    Some(true) | None => Severity::Bug,
+                };
+            }
+        }
     }
 
     /// The findings of rules that are on, with the severities that apply.
@@ -172,6 +186,27 @@ mod tests {
         assert!(pedantic.is_on(&UNPERSISTED_READ) && !default.is_on(&UNPERSISTED_READ));
         assert_eq!(found(&default), listed(&default));
         assert_eq!(found(&pedantic), listed(&pedantic));
+    }
+
+    #[test]
+    fn only_what_recovery_has_passed_is_no_bug() {
+        let level = ("missing-flush".to_owned(), RuleLevel::UnlessPassed);
+        let levels = RuleLevels {
+            pedantic: false,
+            levels: BTreeMap::from([level]),
+        };
+        let severity = |rule: &str, confirmed| {
+            let rule = *all().iter().find(|known| known.id == rule).unwrap();
+            let mut finding = Finding::new(&rule, "", Vec::new(), Evidence::default());
+            finding.confirmed = confirmed;
+            let mut found = levels.apply(vec![finding]);
+            levels.settle(&mut found);
+            found[0].severity
+        };
+        assert_eq!(severity("missing-flush", None), Severity::Bug);
+        assert_eq!(severity("missing-flush", Some(true)), Severity::Bug);
+        assert_eq!(severity("missing-flush", Some(false)), Severity::Warning);
+        assert_eq!(severity("missing-fence", Some(false)), Severity::Bug);
     }
 
     #[test]

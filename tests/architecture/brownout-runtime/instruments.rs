@@ -70,6 +70,17 @@ pub mod locks {
     }
 }
 
+/// Threads that are held.
+pub mod hold {
+    use crate::arch::missing;
+    use crate::instruments::hold::HoldArea;
+
+    /// Fills in the entry point that generated code jumps to.
+    pub fn connect(_area: &mut HoldArea) {
+        missing()
+    }
+}
+
 /// Inputs that are not the same in each run.
 pub mod other_inputs {
     use crate::arch::{Instruction, missing};
@@ -77,6 +88,44 @@ pub mod other_inputs {
     /// What an instruction uses that is not the same in each run.
     pub fn input_of(_insn: &Instruction) -> Option<u32> {
         missing()
+    }
+}
+
+/// Schedules of threads.
+pub mod schedule {
+    /// What is counted, and instructions whose results are not the same in each run.
+    pub mod code {
+        use crate::arch::translator::translate::Emission;
+        use crate::arch::{Instruction, missing};
+        use crate::translator::context::Context;
+
+        /// Emits what is counted before an instruction. `is_observed` if it accesses persistent memory.
+        pub fn before(_insn: &Instruction, _is_observed: bool, _out: &mut Emission<'_>) {
+            missing()
+        }
+
+        /// Emits a visit in place of an instruction whose result is not the same in each run. False if it is none.
+        pub fn replace(_insn: &Instruction, _out: &mut Emission<'_>) -> bool {
+            missing()
+        }
+
+        /// Carries out such an instruction, with the processor's counter or a random number.
+        pub fn execute(_context: &mut Context, _ticks: fn() -> u64, _random: fn() -> u64) {
+            missing()
+        }
+    }
+
+    /// System calls that only some architectures have. These numbers are no calls.
+    pub mod syscalls {
+        pub const TIME: u32 = 501;
+        pub const PAUSE: u32 = 502;
+        pub const POLL: u32 = 503;
+        pub const SELECT: u32 = 504;
+        pub const EPOLL_WAIT: u32 = 505;
+        pub const OPEN: u32 = 506;
+        pub const ALARM: u32 = 507;
+        pub const STAT: u32 = 508;
+        pub const LSTAT: u32 = 509;
     }
 }
 

@@ -166,6 +166,11 @@ pub mod gate {
         missing()
     }
 
+    /// Where generated code goes to be served by Rust code, once it has set `Context::exit`.
+    pub fn exit() -> u64 {
+        missing()
+    }
+
     /// The return trampoline of the runtime's own signal handlers.
     pub fn restorer() -> u64 {
         missing()
@@ -293,6 +298,11 @@ pub mod thread_pointer {
 
     /// The thread pointer that a `clone` or `clone3` gives to the new thread; 0 if it gives none.
     pub fn requested(_flags: u64, _args: &[u64; 6], _structure: &Option<[u64; 11]>) -> u64 {
+        missing()
+    }
+
+    /// The word that the kernel clears when the new thread ends; 0 if there is none.
+    pub fn cleared(_flags: u64, _args: &[u64; 6], _structure: &Option<[u64; 11]>) -> u64 {
         missing()
     }
 

@@ -2,6 +2,7 @@
  *
  *   script SCRIPT POOL run            what the target does
  *   script SCRIPT POOL recover        what recovery does; prints what it has read, and exits with a status that depends on it
+ *   script SCRIPT POOL rest           the second part of a recovery: standard input and output are its progress
  *   script SCRIPT POOL each IMAGES    recovery on each image of a file, as a process of its own; prints how it ended
  *
  * A script has these parts, each a number of lines that the number before them says:
@@ -10,18 +11,25 @@
  *   steps      KIND OFFSET HEX, 3 times   recovery; what it has read decides between the three
  *
  * and then VARIANT SPLIT EARLY EXPECTED LENIENT. The variant says how recovery does it: `l` in one process, `f` from step SPLIT
- * on in a forked child, `t` from there on in a second thread. It ends early after reading bytes whose sum modulo EARLY is 1. It
+ * on in a forked child, `e` from there on in a child that executes the program again, `t` in a second thread. It ends early after reading bytes whose sum modulo EARLY is 1. It
  * passes if the digest of what it read is EXPECTED, and if LENIENT is 1 also if that is even.
  *
  * The length of HEX is the width of the access, also where its value does not matter.
  *
  * @flags -pthread -Wl,-z,now */
+#define _GNU_SOURCE
 #include "../check.h"
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
-enum { MOST_ACCESSES = 64, MOST_STEPS = 16, WIDEST = 16, TRANSCRIPT = 2048 };
+/* The name of a file in memory has at most 249 bytes. */
+enum { MOST_ACCESSES = 64, MOST_STEPS = 16, WIDEST = 16, LONGEST_NAME = 249, TRANSCRIPT = 16384 };
+/* Where recovery copies what it reads with `copy_file_range`; nothing else uses it. */
+enum { SCRATCH = 6144 };
 
 struct access {
   int thread;
@@ -188,6 +196,93 @@ static void note(struct progress *progress, const struct access *access, const u
   progress->ended |= progress->sum % early == 1;
 }
 
+/* Through the elements of a vector. */
+static void gather(unsigned char *bytes, const unsigned char *from) {
+  static const int32_t order[4] = {0, 1, 2, 3};
+  if (!cpu_has("avx2")) {
+    load(bytes, from, 16);
+    return;
+  }
+  __asm__ volatile("vpcmpeqd %%xmm2, %%xmm2, %%xmm2; vmovdqu (%1), %%xmm1; vpxor %%xmm0, %%xmm0, %%xmm0;"
+                   "vpgatherdd %%xmm2, (%2,%%xmm1,4), %%xmm0; vmovdqu %%xmm0, (%0)" ::"r"(bytes),
+                   "r"(order), "r"(from)
+                   : "xmm0", "xmm1", "xmm2", "memory");
+}
+
+/* The first and the third of four elements. */
+static void load_masked(unsigned char *bytes, const unsigned char *from) {
+  static const int32_t mask[4] = {-1, 0, -1, 0};
+  if (!cpu_has("avx")) {
+    load(bytes, from, 4);
+    load(bytes + 8, from + 8, 4);
+    return;
+  }
+  __asm__ volatile("vmovdqu (%1), %%xmm1; vmaskmovps (%2), %%xmm1, %%xmm0; vmovdqu %%xmm0, (%0)" ::"r"(bytes),
+                   "r"(mask), "r"(from)
+                   : "xmm0", "xmm1", "memory");
+}
+
+static void load_privately(unsigned char *bytes, const struct access *access) {
+  int protection = PROT_READ | (access->offset & 8 ? PROT_WRITE : 0);
+  off_t page = access->offset / 4096 * 4096, size = lseek(pool_file, 0, SEEK_END) - page;
+  unsigned char *mapped = mmap(NULL, size, protection, MAP_PRIVATE, pool_file, page);
+  check(mapped != MAP_FAILED);
+  load(bytes, mapped + access->offset % 4096, access->width);
+  check(munmap(mapped, size) == 0);
+}
+
+/* What a system call sends to a pipe. */
+static void read_through_pipe(unsigned char *bytes, const struct access *access) {
+  int ends[2];
+  ssize_t sent, width = access->width;
+  off_t offset = access->offset;
+  unsigned char *at = pool + access->offset;
+  struct iovec parts[2] = {{at, width / 3}, {at + width / 3, width - width / 3}};
+  check(pipe(ends) == 0);
+  switch (access->kind) {
+  case 'd': sent = sendfile(ends[1], pool_file, &offset, width); break;
+  case 'o': sent = write(ends[1], at, width); break;
+  default: sent = writev(ends[1], parts, 2);
+  }
+  check(sent == width && read(ends[0], bytes, width) == width);
+  check(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void copy_in_file(unsigned char *bytes, const struct access *access) {
+  off_t from = access->offset, to = SCRATCH;
+  check(copy_file_range(pool_file, &from, pool_file, &to, access->width, 0) == (ssize_t)access->width);
+  memcpy(bytes, pool + SCRATCH, access->width);
+}
+
+/* Whether the system finds the value there that a load finds. */
+static void wait_for_word(unsigned char *bytes, const struct access *access) {
+  uint32_t value, found, *word = (uint32_t *)(pool + access->offset);
+  struct timespec none = {0, 0};
+  memcpy(&value, access->bytes, sizeof value);
+  check(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &none, NULL, 0) == -1);
+  int is_equal = errno == ETIMEDOUT;
+  check(is_equal || errno == EAGAIN);
+  load(&found, word, sizeof found);
+  check(is_equal == (found == value));
+  memcpy(bytes, &found, sizeof found);
+}
+
+/* The name that the system finds there: how much it reads depends on what it reads. */
+static void name_file(struct progress *progress, const struct access *access) {
+  char link[32], name[LONGEST_NAME + 32];
+  int file = memfd_create((const char *)pool + access->offset, 0);
+  check(file >= 0);
+  sprintf(link, "/proc/self/fd/%d", file);
+  ssize_t length = readlink(link, name, sizeof name);
+  const char prefix[] = "/memfd:", suffix[] = " (deleted)";
+  length -= sizeof prefix - 1 + sizeof suffix - 1;
+  check(length >= 0 && close(file) == 0);
+  struct access part = *access;
+  for (part.width = 1; length-- > 0; part.offset++)
+    note(progress, &part, (unsigned char *)name + sizeof prefix - 1 + (part.offset - access->offset));
+  note(progress, &part, (const unsigned char *)"");
+}
+
 static void read_in_parts(unsigned char *bytes, const struct access *access) {
   unsigned first = access->width / 3;
   struct iovec parts[2] = {{bytes, first}, {bytes + first, access->width - first}};
@@ -199,8 +294,25 @@ static void recover_steps(struct progress *progress, int from, int to) {
     const struct access *access = &steps[at][progress->sum % 3];
     unsigned char bytes[WIDEST] = {0};
     uint64_t value = 1;
+    struct access part = *access;
     switch (access->kind) {
     case 'l': load(bytes, pool + access->offset, access->width); break;
+    case 'q': copy(bytes, pool + access->offset, access->width); break;
+    case 'g': gather(bytes, pool + access->offset); break;
+    case 'k':
+      load_masked(bytes, pool + access->offset);
+      part.width = 4;
+      note(progress, &part, bytes);
+      part.offset += 8;
+      note(progress, &part, bytes + 8);
+      continue;
+    case 'b': load_privately(bytes, access); break;
+    case 'd':
+    case 'o':
+    case 'i': read_through_pipe(bytes, access); break;
+    case 'j': copy_in_file(bytes, access); break;
+    case 'u': wait_for_word(bytes, access); break;
+    case 'h': name_file(progress, access); continue;
     case 'p': check(pread(pool_file, bytes, access->width, access->offset) == (ssize_t)access->width); break;
     case 'v': read_in_parts(bytes, access); break;
     case 'x':
@@ -220,6 +332,14 @@ static void *recover_rest(void *argument) {
   return NULL;
 }
 
+static void read_all(int file, struct progress *progress) {
+  for (size_t at = 0; at < sizeof *progress;) {
+    ssize_t got = read(file, (char *)progress + at, sizeof *progress - at);
+    check(got > 0);
+    at += got;
+  }
+}
+
 static void recover_in_child(struct progress *progress) {
   int ends[2];
   check(pipe(ends) == 0);
@@ -230,16 +350,42 @@ static void recover_in_child(struct progress *progress) {
     check(write(ends[1], progress, sizeof *progress) == sizeof *progress);
     _exit(7);
   }
-  check(read(ends[0], progress, sizeof *progress) == sizeof *progress);
+  read_all(ends[0], progress);
   check(exit_status(child) == 7);
 }
 
-static int recover(void) {
+/* The rest of a recovery, in a program that was executed for it. */
+static void recover_rest_for_parent(void) {
+  static struct progress progress;
+  read_all(0, &progress);
+  recover_rest(&progress);
+  check(write(1, &progress, sizeof progress) == sizeof progress);
+}
+
+static void recover_in_program(char **argv, struct progress *progress) {
+  char *rest[] = {argv[0], argv[1], argv[2], "rest", NULL};
+  int to[2], from[2];
+  check(pipe(to) == 0 && pipe(from) == 0);
+  pid_t child = fork();
+  check(child >= 0);
+  if (child == 0) {
+    check(dup2(to[0], 0) == 0 && dup2(from[1], 1) == 1);
+    execv("/proc/self/exe", rest);
+    check(!"the program can be executed again");
+  }
+  check(write(to[1], progress, sizeof *progress) == sizeof *progress);
+  read_all(from[0], progress);
+  check(exit_status(child) == 0);
+}
+
+static int recover(char **argv) {
   static struct progress progress;
   pthread_t thread;
   recover_steps(&progress, 0, variant == 'l' ? step_count : split);
   if (variant == 'f')
     recover_in_child(&progress);
+  if (variant == 'e')
+    recover_in_program(argv, &progress);
   if (variant == 't') {
     check(pthread_create(&thread, NULL, recover_rest, &progress) == 0);
     check(pthread_join(thread, NULL) == 0);
@@ -282,7 +428,10 @@ int main(int argc, char **argv) {
   }
   map(argv[2]);
   if (strcmp(argv[3], "recover") == 0)
-    return recover();
-  run();
+    return recover(argv);
+  if (strcmp(argv[3], "rest") == 0)
+    recover_rest_for_parent();
+  else
+    run();
   return 0;
 }

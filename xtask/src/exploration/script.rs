@@ -13,12 +13,20 @@ pub const POOL: usize = 8192;
 const LINES: [u64; 4] = [0, 64, 512, 4096];
 const LINE: u64 = 64;
 
+/// The kinds of accesses that only read.
+pub const READS: &str = "lqgkbpvdoijuh";
+
 /// How recovery does what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Variant {
     Loads,
     Pread,
+    /// It gives persistent memory to system calls.
+    SystemCalls,
+    /// It reads in ways of which it is not known how much they read: masked loads, private mappings, and names of files.
+    Imprecise,
     ForkedChild,
+    ExecutedChild,
     TwoThreads,
     OwnStores,
     /// It stores and flushes, and crashes, too.
@@ -26,10 +34,13 @@ pub enum Variant {
 }
 
 impl Variant {
-    pub const ALL: [Variant; 6] = [
+    pub const ALL: [Variant; 9] = [
         Variant::Loads,
         Variant::Pread,
+        Variant::SystemCalls,
+        Variant::Imprecise,
         Variant::ForkedChild,
+        Variant::ExecutedChild,
         Variant::TwoThreads,
         Variant::OwnStores,
         Variant::Interrupted,
@@ -39,7 +50,10 @@ impl Variant {
         match self {
             Variant::Loads => "loads",
             Variant::Pread => "pread",
+            Variant::SystemCalls => "system calls",
+            Variant::Imprecise => "imprecise reads",
             Variant::ForkedChild => "forked child",
+            Variant::ExecutedChild => "executed child",
             Variant::TwoThreads => "two threads",
             Variant::OwnStores => "stores of its own",
             Variant::Interrupted => "interrupted",
@@ -54,9 +68,15 @@ impl Variant {
         }
     }
 
+    /// Whether exactly what recovery reads is known. Otherwise more counts as read.
+    pub fn is_precise(self) -> bool {
+        self != Variant::Imprecise
+    }
+
     fn letter(self) -> char {
         match self {
             Variant::ForkedChild => 'f',
+            Variant::ExecutedChild => 'e',
             Variant::TwoThreads => 't',
             _ => 'l',
         }
@@ -159,6 +179,10 @@ fn initial(random: &mut Random) -> Vec<u8> {
         for word in pool.chunks_mut(8) {
             word.fill(random.below(3) as u8);
         }
+        // Names of files end somewhere.
+        for line in pool.chunks_mut(LINE as usize) {
+            line[LINE as usize - 8..].fill(0);
+        }
     }
     pool
 }
@@ -243,7 +267,12 @@ fn place(random: &mut Random, width: u64, is_aligned: bool) -> u64 {
 /// What recovery does in a step: most of the time it reads where the target has stored.
 fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, Access)]) -> Access {
     let kind = match variant {
+        Variant::Loads => random.weighted(&[(4, 'l'), (2, 'q'), (2, 'g')]),
         Variant::Pread => random.weighted(&[(2, 'p'), (1, 'v')]),
+        Variant::SystemCalls => {
+            random.weighted(&[(2, 'd'), (2, 'o'), (2, 'i'), (2, 'j'), (2, 'u'), (1, 'l')])
+        }
+        Variant::Imprecise => random.weighted(&[(2, 'k'), (2, 'b'), (1, 'h'), (1, 'l')]),
         Variant::OwnStores if !must_read => {
             random.weighted(&[(4, 'l'), (2, 's'), (1, 'x'), (1, 'p')])
         }
@@ -259,13 +288,18 @@ fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, A
             (2, 'f'),
             (1, 'y'),
         ]),
-        Variant::Loads | Variant::OwnStores | Variant::Interrupted => 'l',
+        Variant::OwnStores | Variant::Interrupted => 'l',
         _ => random.weighted(&[(4, 'l'), (1, 'p')]),
     };
     let is_aligned = matches!(kind, 'x' | 'n');
     // Widths that are good for all kinds.
-    let mut made = access(random, if "lpv".contains(kind) { 's' } else { kind });
+    let mut made = access(random, if READS.contains(kind) { 's' } else { kind });
     made.kind = kind;
+    match kind {
+        'g' | 'k' => made.bytes.resize(16, 0),
+        'u' => made.bytes.resize(4, 0),
+        _ => {}
+    }
     if "pv".contains(kind) {
         let width = 1 + random.below(16) as usize;
         made.bytes.resize(width, 0);
@@ -277,6 +311,9 @@ fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, A
         .collect();
     if !is_aligned && !stored.is_empty() && !random.once_in(4) {
         made.offset = random.one_of(&stored);
+    }
+    if kind == 'u' {
+        made.offset -= made.offset % 4;
     }
     made
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::explored::{Reads, from_hex};
 use super::machine::Effect;
-use super::script::Access;
+use super::script::{Access, READS};
 
 /// The accesses of a recovery.
 pub fn accesses(transcript: &str) -> Result<Vec<Access>> {
@@ -29,7 +29,7 @@ pub fn first_reads(transcript: &str) -> Result<Reads> {
     let mut known = BTreeSet::new();
     let mut reads = Reads::new();
     for access in accesses(transcript)? {
-        let is_read = "lpvx".contains(access.kind);
+        let is_read = access.kind == 'x' || READS.contains(access.kind);
         let is_store = "snr".contains(access.kind);
         if !is_read && !is_store {
             continue;

@@ -47,6 +47,8 @@ pub(super) struct Follower<'s> {
     allocations: Allocations,
     waiting: FxHashMap<(ProcessId, ThreadId), Waiting>,
     allocated: Vec<AllocatedStore>,
+    /// Stores to objects that were not known when they were stored to. They may be at the end.
+    early: Vec<FollowedStore>,
     structural: Structural,
     result: StoreTypes,
 }
@@ -61,6 +63,7 @@ impl<'s> Follower<'s> {
             allocations: Allocations::default(),
             waiting: FxHashMap::default(),
             allocated: Vec::new(),
+            early: Vec::new(),
             structural: Structural::default(),
             result: StoreTypes::default(),
         }
@@ -307,6 +310,19 @@ impl<'s> Follower<'s> {
                     len,
                     allocation,
                 });
+            } else {
+                self.early.push(*store);
+            }
+        }
+    }
+
+    /// Decides about stores whose object was not known at the time. A constructor, for one, may store through a pointer without a
+    /// type, to an object that other code uses later.
+    fn settle_early(&mut self) {
+        for store in std::mem::take(&mut self.early) {
+            let FollowedStore { event, at, len, .. } = store;
+            if let Some(object) = self.live.at(at.file, at.offset) {
+                self.add_typed(&store, object, TypeSource::DebugInfo);
             } else if let StoreAddress::Origin {
                 origin,
                 offset,
@@ -379,6 +395,7 @@ impl<'s> Follower<'s> {
         for waiting in std::mem::take(&mut self.waiting).into_values() {
             self.settle(&waiting.stores);
         }
+        self.settle_early();
         self.add_outer_objects();
         for store in std::mem::take(&mut self.allocated) {
             let allocation = store.allocation;

@@ -6,7 +6,8 @@
 //! times and of their states; see [`behaviours`] and [`explorer`]. Deviations from Jaaru: equal bytes are no choice, crashes at
 //! different times share what is known, and where a process cannot be copied, recovery starts from the beginning.
 //!
-//! Where recovery could read something else so often that there are too many combinations, states are [sampled](mod@samples).
+//! Where recovery could read something else so often that there are too many combinations, states are [sampled](mod@samples). What is
+//! known when the time is over depends on the [order](schedule) of the runs.
 //!
 //! With a depth of 2 and more, recovery crashes, too (§3's stack of executions): before each of its actions that narrows what may
 //! be lost of its stores, and at its end. Each such crash is one more [situation](situations) that recovery starts in, and all
@@ -25,6 +26,7 @@
 
 mod admission;
 mod behaviours;
+mod boundary;
 mod budget;
 mod coverage;
 mod crash_times;
@@ -34,11 +36,14 @@ mod failures;
 mod guide;
 mod known_runs;
 mod learning;
+mod next_runs;
 mod observed_pages;
 mod open_nodes;
 mod path;
 mod recollection;
+mod sampled_times;
 mod samples;
+mod schedule;
 mod situations;
 mod suspects;
 mod time_set;
@@ -60,7 +65,8 @@ use self::known_runs::{KnownRuns, is_observed_with};
 use self::learning::EndedRun;
 use self::observed_pages::ObservedPages;
 use self::recollection::{Recalled, Recollection};
-use self::samples::{samples, samples_inside};
+use self::sampled_times::SampledTimes;
+use self::schedule::Schedule;
 use self::suspects::SuspectTrials;
 use super::{ProposedCrash, Strategy, StrategyInfo, StrategyInput, TrialJob, TrialResults};
 use crate::coverage::{Extent, TrialPurpose};
@@ -73,7 +79,7 @@ use crate::trial::Trial;
 
 pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
     name: "exhaustive",
-    version: 2,
+    version: 3,
     summary: "Every behaviour of recovery that the persistency model allows, explored by what recovery reads",
     time_limit: None,
     tries_suspects: true,
@@ -85,13 +91,13 @@ pub static EXHAUSTIVE: StrategyInfo = StrategyInfo {
 const UNREADABLE: &str = "what recovery did could not be read; please report this";
 const IMPOSSIBLE: &str =
     "recovery has read bytes that the persistency model does not expect; please report this";
-/// A wave costs a pass over the trace, so it is put off until so many runs are wanted or none is under way.
-const WAVE: usize = 64;
 
 struct Exhaustive {
     stores: Arc<RecordedStores>,
     /// Runs that are under way use it, too.
     explorer: Arc<Mutex<Explorer>>,
+    /// In which order behaviours are explored.
+    schedule: Schedule,
     /// The explored time of each failure point, by its event.
     times: HashMap<u64, u32>,
     /// The situations of crashes inside recoveries that were wanted.
@@ -120,10 +126,14 @@ struct Exhaustive {
     extent: Extent,
     budget: Budget,
     executions: u64,
+    /// How many there were for each failure point.
+    executions_at: HashMap<Context, u64>,
     /// Those of them that were copies of processes that had waited.
     copies: u64,
     /// Why executions were no copies, though copies were wanted, and how often.
     run_anew: BTreeMap<String, u64>,
+    /// Times whose states are sampled, as long as there are samples to try.
+    sampled_times: SampledTimes,
     /// Recoveries after crashes at times that are sampled.
     sampled_states: HashSet<CrashPoint>,
     /// Whether a run did something else than an earlier one that has read the same bytes.
@@ -198,6 +208,7 @@ impl Exhaustive {
             pages,
             recalled,
         } = best.unwrap_or_else(|| begin(&stores, input_depth, None));
+        let schedule = Schedule::new(&explorer);
         let explorer = Arc::new(Mutex::new(explorer));
         let mut strategy = Self {
             times: events.zip(0..).collect(),
@@ -205,7 +216,8 @@ impl Exhaustive {
                 occurrences: stores.times.len() as u64,
                 ..extent
             },
-            explorer: Arc::clone(&explorer),
+            explorer,
+            schedule,
             stores,
             inside: HashMap::new(),
             depth: input_depth,
@@ -221,8 +233,10 @@ impl Exhaustive {
             profile,
             budget,
             executions: 0,
+            executions_at: HashMap::new(),
             copies: 0,
             run_anew: BTreeMap::new(),
+            sampled_times: SampledTimes::default(),
             sampled_states: HashSet::new(),
             is_contradicted: false,
             other_inputs: BTreeSet::new(),
@@ -232,100 +246,9 @@ impl Exhaustive {
             remembered: recalled.ends,
         };
         for (end, time) in recalled.too_open {
-            strategy.want_samples(&mut lock(&explorer), end, time);
+            strategy.sampled_times.add(end, time);
         }
         Ok(strategy)
-    }
-
-    /// Wants a run for each node that no run has reached. What can be reached without a crash inside recovery comes first.
-    fn want_frontier(&mut self, explorer: &mut Explorer) {
-        let nodes = explorer.take_frontier();
-        let of_target = explorer.situations().of_target();
-        let is_first = |node: &NodeId| {
-            let first = explorer.behaviours.times(*node).first();
-            first.is_some_and(|first| first < of_target)
-        };
-        let (first, later): (Vec<NodeId>, Vec<NodeId>) = nodes.into_iter().partition(is_first);
-        self.want_nodes(explorer, first);
-        let is_of_target = |point: &CrashPoint| point.interruptions.is_empty();
-        match self.running.keys().any(is_of_target) {
-            true => explorer.put_back(later),
-            false => self.want_nodes(explorer, later),
-        }
-    }
-
-    fn want_nodes(&mut self, explorer: &mut Explorer, nodes: Vec<NodeId>) {
-        for node in nodes {
-            let Some(time) = self.time_to_run(explorer, node) else {
-                continue;
-            };
-            self.budget.take(explorer.situations().context(time));
-            explorer.behaviours.await_run(node);
-            let memory = explorer.memory_at(node, time);
-            let point = self.crash_point(explorer, time, &memory);
-            if let Some(&ended) = self.ended.get(&point) {
-                self.settle(explorer, node, ended);
-                continue;
-            }
-            let nodes = self.running.entry(point.clone()).or_default();
-            nodes.push(node);
-            if nodes.len() == 1 {
-                self.want(explorer, (point, time), &memory);
-            }
-        }
-    }
-
-    fn want(
-        &mut self,
-        explorer: &mut Explorer,
-        (point, situation): (CrashPoint, u32),
-        memory: &PossibleMemory,
-    ) {
-        if !point.interruptions.is_empty() {
-            self.inside.insert(point.clone(), situation);
-        }
-        let fails_anyway = explorer.fails_anyway(situation, memory);
-        self.wanted.push(WantedCrash {
-            point,
-            situation,
-            fails_anyway,
-        });
-    }
-
-    /// The time of a crash that shows what recovery does after a node; `None` if all its times are sampled or have enough states.
-    fn time_to_run(&self, explorer: &Explorer, node: NodeId) -> Option<u32> {
-        let mut times = explorer.behaviours.times(node).iter();
-        times.find(|&time| {
-            let point = explorer.situations().context(time);
-            !explorer.sampled.contains(time) && self.budget.is_left(point)
-        })
-    }
-
-    /// Wants runs on some of the states that a crash can leave.
-    fn want_samples(&mut self, explorer: &mut Explorer, end: NodeId, time: u32) {
-        let point = explorer.situations().context(time);
-        let units = explorer.open_units(end, time);
-        let situations = explorer.situations();
-        let crash = situations.memory(time, None, &explorer.behaviours);
-        let seed = u64::from(time);
-        let samples = match situations.depth(time) {
-            1 => samples(&crash, &units, seed),
-            _ => samples_inside(&crash, (&units, explorer.versions.unit_size()), seed),
-        };
-        for memory in samples {
-            if explorer.is_known(&memory, time) {
-                continue;
-            }
-            if !self.budget.is_left(point) || !self.budget.take_sample(point) {
-                return;
-            }
-            self.budget.take(point);
-            let sample = self.crash_point(explorer, time, &memory);
-            if !self.proposed.contains(&sample) && !self.running.contains_key(&sample) {
-                self.running.insert(sample.clone(), Vec::new());
-                self.want(explorer, (sample, time), &memory);
-            }
-        }
     }
 
     /// The crash that leaves what was read, with as many other stores as possible.
@@ -405,14 +328,12 @@ impl Strategy for Exhaustive {
     fn propose(&mut self) -> Vec<ProposedCrash> {
         let explorer = Arc::clone(&self.explorer);
         let mut explorer = lock(&explorer);
-        self.want_frontier(&mut explorer);
+        if !self.want_next(&mut explorer) {
+            return Vec::new();
+        }
         while self.wanted.is_empty() && self.running.is_empty() && self.known_runs.waiting() > 0 {
             self.observe_more(&mut explorer);
-            self.want_frontier(&mut explorer);
-        }
-        let under_way = self.running.len() > self.wanted.len();
-        if self.wanted.len() < WAVE && under_way {
-            return Vec::new();
+            self.want_next(&mut explorer);
         }
         if self.wanted.is_empty() && self.confirmations.is_empty() {
             return self.suspects.propose(&mut self.proposed);
@@ -451,6 +372,7 @@ impl Strategy for Exhaustive {
         for node in nodes {
             self.settle(&mut explorer, node, ended);
         }
+        self.schedule.advance(&mut explorer);
     }
 
     fn planned(&self) -> u64 {
@@ -459,6 +381,10 @@ impl Strategy for Exhaustive {
 
     fn extent(&self) -> Extent {
         self.extent
+    }
+
+    fn explores(&self) -> bool {
+        true
     }
 
     fn exploration(&self) -> Option<ExplorationCoverage> {

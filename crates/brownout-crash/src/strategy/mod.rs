@@ -238,7 +238,12 @@ pub trait Strategy {
         None
     }
 
-    /// How far it has explored all behaviours of recovery; `None` if that is not what it does.
+    /// Whether it explores all behaviours of recovery.
+    fn explores(&self) -> bool {
+        false
+    }
+
+    /// How far it has explored all behaviours of recovery; `None` if that is not what it does. To find out takes time.
     fn exploration(&self) -> Option<ExplorationCoverage> {
         None
     }

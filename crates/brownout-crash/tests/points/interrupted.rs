@@ -107,9 +107,9 @@ fn content(image: &CrashImage) -> Vec<u8> {
     content
 }
 
-/// The trace of a recovery on an image, and the number of its first step.
-fn trace_of(ran: &Ran, image: &CrashImage) -> (Made, u64) {
-    let mut made = Made::with_pool(&content(image));
+/// The trace of a recovery that says this about the content of the pool, and the number of its first step.
+fn trace_of(ran: &Ran, content: &[u8]) -> (Made, u64) {
+    let mut made = Made::with_pool(content);
     for (pc, step) in (1..).zip(&ran.steps) {
         step.event(|event| made.at(pc, event));
     }
@@ -159,7 +159,7 @@ fn eager(
     if depth == 1 {
         return;
     }
-    let (made, _) = trace_of(&ran, image);
+    let (made, _) = trace_of(&ran, &content(image));
     let run = RecordedRun::new(made.path(), made.selection());
     let files = run.files(&mut Silent).unwrap();
     let mut builder = ImageBuilder::new(&files, &run.selection).with_states(profile);
@@ -206,7 +206,8 @@ fn eager_from_target(
 
 /// What an engine shows of a run if these bytes are observed.
 fn observation(ran: &Ran, image: &CrashImage, observed: &[ByteRanges]) -> Observation {
-    let (made, first_step) = trace_of(ran, image);
+    // What an engine shows does not say what was in the pool: the same actions are possible on other images.
+    let (made, first_step) = trace_of(ran, b"");
     let trace = std::fs::read(made.path()).unwrap();
     let is_observed = |read: &FirstRead| observed[0].overlaps(read.offset..read.offset + read.len);
     let (wanted, others): (Vec<_>, Vec<_>) = ran

@@ -2,6 +2,7 @@
 
 mod auto;
 mod exhaustive;
+mod exploration_order;
 mod interrupted;
 mod recall;
 mod representative;

@@ -1,4 +1,8 @@
-//! The numbers of x86-64 in ELF files.
+//! The numbers of x86-64 in ELF files, and its system calls.
+
+mod call_names;
+
+pub(crate) use call_names::call_name;
 
 /// The machine that programs must be for (`EM_X86_64`).
 pub(crate) const ELF_MACHINE: u16 = 62;

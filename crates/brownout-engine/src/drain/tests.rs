@@ -227,7 +227,7 @@ fn slots_and_their_memory_are_reused() {
     assert_eq!(sink.seqs(), dense(0, THREADS));
     let blocks = std::os::unix::fs::MetadataExt::blocks(&wire.file().metadata().unwrap());
     assert!(
-        blocks * 512 <= brownout_ring::INTENTS as u64,
+        blocks * 512 <= brownout_ring::RINGS as u64,
         "rings still hold memory"
     );
 }

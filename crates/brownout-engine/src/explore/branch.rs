@@ -1,6 +1,7 @@
 //! A process of an exploration, and what it has read and written so far.
 
 use super::end_process;
+use crate::arch::call_name;
 use crate::sys::process::Pid;
 use brownout_ring::explore::shared_effect;
 use brownout_trace::ProcessEnd;
@@ -84,7 +85,10 @@ impl SharedEffect {
 impl fmt::Display for SharedEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Call(number) => write!(f, "it makes system call {number}"),
+            Self::Call(number) => match call_name(*number) {
+                Some(name) => write!(f, "it makes the system call {name}"),
+                None => write!(f, "it makes system call {number}"),
+            },
             Self::Mapping => f.write_str("it shares a mapping, or maps a persistent file again"),
             Self::Gather => f.write_str("an instruction reads several mappings at once"),
             Self::Output => f.write_str("it writes much output"),
@@ -141,5 +145,18 @@ impl ExploredProcess {
         if let Some(pid) = self.pid {
             end_process(pid);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_name_the_system_call() {
+        let open = SharedEffect::Call(libc::SYS_openat as u32);
+        assert_eq!(open.to_string(), "it makes the system call openat");
+        let unknown = SharedEffect::Call(100_000);
+        assert_eq!(unknown.to_string(), "it makes system call 100000");
     }
 }

@@ -30,6 +30,7 @@ fn options(directory: &Path, script: &str) -> RecordOptions {
         coverage: false,
         watch: Vec::new(),
         on_full: OnFull::Continue,
+        schedule: None,
     }
 }
 

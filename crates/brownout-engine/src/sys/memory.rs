@@ -1,7 +1,8 @@
 //! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the futexes in it.
 
 use brownout_ring::explore::{MAILBOX_BYTES, MAILBOXES, Mailbox, PROCESSES};
-use brownout_ring::{Control, INTENTS, SLOT_TABLE, SLOTS, Slot};
+use brownout_ring::hold::{self, HoldPage, state};
+use brownout_ring::{Control, RINGS, SLOT_TABLE, SLOTS, Slot};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -9,7 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What a memfd is for. Kernels since 6.3 expect this to be specified.
@@ -71,7 +72,7 @@ impl Table {
         let base = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                INTENTS,
+                RINGS,
                 protection,
                 libc::MAP_SHARED,
                 wire.as_raw_fd(),
@@ -92,7 +93,7 @@ impl Table {
     }
 
     pub(crate) fn slots(&self) -> &[Slot; SLOTS] {
-        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the INTENTS bytes mapped and 64-byte
+        // SAFETY: SLOTS slots follow at SLOT_TABLE, inside the RINGS bytes mapped and 64-byte
         // aligned; a slot consists of atomics only.
         unsafe { self.base.add(SLOT_TABLE).cast::<[Slot; SLOTS]>().as_ref() }
     }
@@ -101,7 +102,88 @@ impl Table {
 impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), INTENTS) };
+        unsafe { libc::munmap(self.base.as_ptr().cast(), RINGS) };
+    }
+}
+
+/// Where the target says which thread is held, mapped shared. As with [`Table`], what is read is atomic.
+pub(crate) struct HoldMap {
+    base: NonNull<HoldPage>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed only through atomics.
+unsafe impl Send for HoldMap {}
+// SAFETY: as above.
+unsafe impl Sync for HoldMap {}
+
+/// A thread that is held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldThread {
+    /// The number of its process in the recording.
+    pub(crate) process: u32,
+    pub(crate) thread: u32,
+    /// How many threads have been held before, and this one.
+    pub(crate) number: u32,
+}
+
+impl HoldMap {
+    /// Maps the page of `wire`, whose size must already be sealed at the wire's size.
+    pub(crate) fn map(wire: &File) -> io::Result<HoldMap> {
+        // SAFETY: the kernel chooses the address of the new mapping, so it replaces no other mapping.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                hold::PAGE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                wire.as_raw_fd(),
+                hold::PAGE as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(HoldMap { base })
+    }
+
+    fn page(&self) -> &HoldPage {
+        // SAFETY: the mapping is page-aligned, large enough and lives as long as `self`; the fields that are read are atomic.
+        unsafe { self.base.as_ref() }
+    }
+
+    /// The thread that is held, if there is one.
+    pub(crate) fn held(&self) -> Option<HeldThread> {
+        let page = self.page();
+        let is_held = page.state.load(Ordering::Acquire) == state::HELD;
+        is_held.then(|| HeldThread {
+            number: page.count.load(Ordering::Acquire),
+            process: page.process.load(Ordering::Relaxed),
+            thread: page.thread.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Lets the thread go that is held. The next one that comes by is held.
+    pub(crate) fn release(&self) {
+        self.set(state::READY);
+    }
+
+    /// Lets the thread go that is held, and holds none any more.
+    pub(crate) fn turn_off(&self) {
+        self.set(state::OFF);
+    }
+
+    fn set(&self, new: u32) {
+        let state = &self.page().state;
+        state.store(new, Ordering::Release);
+        futex_wake(state);
+    }
+}
+
+impl Drop for HoldMap {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), hold::PAGE_BYTES) };
     }
 }
 

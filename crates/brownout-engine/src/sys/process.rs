@@ -50,6 +50,40 @@ pub(crate) fn environment() -> Vec<CString> {
     entries
 }
 
+/// While this exists, programs that the calling thread starts have the same addresses each time, where the system allows that.
+pub(crate) struct FixedAddresses {
+    /// What the thread had before, and whether that could be changed.
+    before: libc::c_int,
+    is_allowed: bool,
+}
+
+impl FixedAddresses {
+    pub(crate) fn begin() -> FixedAddresses {
+        const QUERY: libc::c_ulong = 0xffff_ffff;
+        // SAFETY: reads and changes an attribute of this thread.
+        unsafe {
+            let before = libc::personality(QUERY);
+            let wanted = (before | libc::ADDR_NO_RANDOMIZE) as libc::c_ulong;
+            let is_allowed = before != -1 && libc::personality(wanted) != -1;
+            FixedAddresses { before, is_allowed }
+        }
+    }
+
+    /// Whether the system allows that.
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.is_allowed
+    }
+}
+
+impl Drop for FixedAddresses {
+    fn drop(&mut self) {
+        if self.is_allowed {
+            // SAFETY: restores the attribute of this thread: what holds this is not sent to another one.
+            unsafe { libc::personality(self.before as libc::c_ulong) };
+        }
+    }
+}
+
 /// What a child executes, with its arguments and environment.
 pub(crate) struct Image<'a> {
     pub(crate) program: &'a File,
@@ -212,6 +246,15 @@ pub(crate) fn cpu_time(pid: Pid) -> Option<Duration> {
     // SAFETY: the call fills the struct it is given.
     checked(unsafe { libc::clock_gettime(clock, &mut used) }).ok()?;
     Some(Duration::new(used.tv_sec as u64, used.tv_nsec as u32))
+}
+
+/// Whether a thread runs, waits for a processor, or waits for a disk: it is not asleep.
+pub(crate) fn is_runnable(pid: u32, tid: u32) -> bool {
+    let stat = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may contain anything.
+    let name_end = stat.iter().rposition(|&byte| byte == b')');
+    let state = name_end.and_then(|end| stat.get(end + 2));
+    matches!(state, Some(b'R' | b'D'))
 }
 
 /// Whether thread `tid` of process `pid` exists, running or as a zombie.

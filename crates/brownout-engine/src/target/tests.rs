@@ -16,6 +16,8 @@ fn options(command: &[&str]) -> TargetOptions {
         watch: Vec::new(),
         on_full: OnFull::Continue,
         repetition: None,
+        hold: None,
+        schedule: None,
     }
 }
 

@@ -5,17 +5,21 @@
 //!
 //! A word is taken for a lock if, after its initialisation, locked instructions and plain stores to it alternate: one thread
 //! changes it by a locked instruction, and then stores the same value again that it had before, without one. A counter does not
-//! return to its value, and the flag of a log is set by a plain store. A lock that was released before may be held at the end: a table that
-//! was replaced is left locked. A flag that is set and cleared by `xchg`, as the
-//! sequentially consistent stores of C and C++ are, is not released by a plain store, and is no lock either.
+//! return to its value, and the flag of a log is set by a plain store. A lock that was released before may be held at the end, and so
+//! may a lock that was never released if the same code, called in the same way, has taken other locks: a table that was replaced is
+//! left locked. A flag that is set and cleared by `xchg`, as the sequentially consistent stores of C and C++ are, is not released by
+//! a plain store, and is no lock either.
 //!
-//! Can miss: locks that are released by a locked instruction, and locks that several readers take, which look like a flag that is set and
-//! cleared by `xchg`; version numbers that are locks; locks that are taken once and never released.
+//! Locks that do not return to their value are [version locks](super::version_locks).
+//!
+//! Can miss: locks that a locked instruction sets back, and locks that several readers take, which look like a flag that is set and
+//! cleared by `xchg`.
 
 use brownout_model::{ByteMask, PmAddress};
 use brownout_trace::{ProcessId, ThreadId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::version_locks::{CodeSite, LockingInstructions, VersionWord, WordChange};
 use super::{Line, positions};
 
 /// Follows the words of lost stores.
@@ -26,10 +30,19 @@ pub(super) struct LockWords {
     open: usize,
 }
 
+/// Words that are locks, with the time since when they are.
+#[derive(Debug, Default)]
+pub(super) struct KnownLocks {
+    since: FxHashMap<(PmAddress, ByteMask), u64>,
+}
+
 #[derive(Debug)]
 struct Word {
     bytes: ByteMask,
     state: WordState,
+    version: VersionWord,
+    /// The code that has taken it, unless it is a version lock.
+    taken_by: FxHashSet<CodeSite>,
 }
 
 #[derive(Debug)]
@@ -38,6 +51,8 @@ enum WordState {
     New,
     Held {
         by: (ProcessId, ThreadId),
+        /// When it was taken.
+        time: u64,
         /// The content of its line before.
         before: Line,
         /// Whether it was taken and put back before.
@@ -51,7 +66,9 @@ enum WordState {
 /// A store to a line, with what the line held before and holds after it.
 pub(super) struct WordStore<'a> {
     pub(super) bytes: ByteMask,
-    pub(super) by: (ProcessId, ThreadId),
+    pub(super) time: u64,
+    pub(super) site: CodeSite,
+    pub(super) thread: ThreadId,
     pub(super) locked: bool,
     pub(super) before: &'a Line,
     pub(super) after: &'a Line,
@@ -64,8 +81,12 @@ impl LockWords {
         for (line, bytes) in stores {
             let in_line = words.by_line.entry(line).or_default();
             if in_line.iter().all(|word| word.bytes != bytes) {
-                let state = WordState::New;
-                in_line.push(Word { bytes, state });
+                in_line.push(Word {
+                    bytes,
+                    state: WordState::New,
+                    version: VersionWord::default(),
+                    taken_by: FxHashSet::default(),
+                });
                 words.open += 1;
             }
         }
@@ -85,25 +106,63 @@ impl LockWords {
     /// A store to a line was made.
     pub(super) fn store(&mut self, line: PmAddress, store: &WordStore<'_>) {
         for word in self.by_line.get_mut(&line).into_iter().flatten() {
-            self.open -= usize::from(word.take(store));
+            let was_open = word.is_open();
+            word.take(store);
+            self.open -= usize::from(was_open && !word.is_open());
         }
     }
 
     /// Bytes of a line were written, and not by a store of the target.
     pub(super) fn written(&mut self, line: PmAddress, bytes: ByteMask) {
         for word in self.by_line.get_mut(&line).into_iter().flatten() {
-            let is_used = matches!(word.state, WordState::Held { .. } | WordState::Free);
-            if is_used && !word.bytes.and(bytes).is_empty() {
-                word.state = WordState::NoLock;
-                self.open -= 1;
+            if word.bytes.and(bytes).is_empty() {
+                continue;
             }
+            let was_open = word.is_open();
+            if matches!(word.state, WordState::Held { .. } | WordState::Free) {
+                word.state = WordState::NoLock;
+            }
+            word.version.written();
+            self.open -= usize::from(was_open && !word.is_open());
         }
     }
 
-    /// Whether these bytes of a line are a lock.
-    pub(super) fn contain(&self, line: PmAddress, bytes: ByteMask) -> bool {
-        let mut words = self.by_line.get(&line).into_iter().flatten();
-        words.any(|word| word.bytes == bytes && word.state.is_lock())
+    /// The words that are locks. To be called when the stores of the whole trace were seen.
+    pub(super) fn known(&self) -> KnownLocks {
+        let words = || {
+            let lines = self.by_line.iter();
+            lines.flat_map(|(&line, words)| words.iter().map(move |word| (line, word)))
+        };
+        let versions: LockingInstructions =
+            words().flat_map(|(_, word)| word.version.shown()).collect();
+        let mut since: FxHashMap<(PmAddress, ByteMask), u64> = FxHashMap::default();
+        let mut takers: FxHashSet<CodeSite> = FxHashSet::default();
+        for (line, word) in words() {
+            if word.state.is_lock() {
+                // Its initialisation is part of it, because it never has another value.
+                since.insert((line, word.bytes), 0);
+                takers.extend(&word.taken_by);
+            } else if let Some(time) = word.version.lock_since(&versions) {
+                since.insert((line, word.bytes), time);
+                takers.extend(word.version.takers());
+            }
+        }
+        for (line, word) in words() {
+            if let WordState::Held { time, .. } = word.state
+                && !word.taken_by.is_disjoint(&takers)
+            {
+                since.entry((line, word.bytes)).or_insert(time);
+            }
+        }
+        KnownLocks { since }
+    }
+}
+
+impl KnownLocks {
+    /// Whether a store to these bytes of a line takes or releases a lock.
+    pub(super) fn contain(&self, line: PmAddress, bytes: ByteMask, time: u64) -> bool {
+        let since = self.since.get(&(line, bytes));
+        since.is_some_and(|&since| since <= time)
     }
 }
 
@@ -114,26 +173,34 @@ impl WordState {
 }
 
 impl Word {
-    /// Returns whether the store shows that the word is no lock.
-    fn take(&mut self, store: &WordStore<'_>) -> bool {
+    fn is_open(&self) -> bool {
+        !(matches!(self.state, WordState::NoLock) && self.version.is_ruled_out())
+    }
+
+    fn take(&mut self, store: &WordStore<'_>) {
         let changes = |word: &Self| {
             let mut at = positions(word.bytes);
             at.any(|at| store.before[at] != store.after[at])
         };
         // A thread that waits for a lock stores the value that is there.
         if self.bytes.and(store.bytes).is_empty() || !changes(self) {
-            return false;
+            return;
         }
         let is_whole = store.bytes == self.bytes;
+        self.follow_version(store, is_whole);
+        let by = (store.site.0, store.thread);
         let next = match &self.state {
-            WordState::NoLock => return false,
-            WordState::New if !store.locked => return false,
+            WordState::NoLock => return,
+            WordState::New if !store.locked => return,
             WordState::New | WordState::Free if store.locked && is_whole => WordState::Held {
-                by: store.by,
+                by,
+                time: store.time,
                 before: *store.before,
                 again: self.state.is_lock(),
             },
-            WordState::Held { by, before, .. } if !store.locked && is_whole && *by == store.by => {
+            WordState::Held {
+                by: holder, before, ..
+            } if !store.locked && is_whole && *holder == by => {
                 let is_back = positions(self.bytes).all(|at| before[at] == store.after[at]);
                 match is_back {
                     true => WordState::Free,
@@ -142,14 +209,43 @@ impl Word {
             }
             _ => WordState::NoLock,
         };
+        if matches!(next, WordState::Held { .. }) {
+            self.taken_by.insert(store.site);
+        }
         self.state = next;
-        matches!(self.state, WordState::NoLock)
     }
+
+    fn follow_version(&mut self, store: &WordStore<'_>, is_whole: bool) {
+        let before = value(store.before, self.bytes);
+        let after = value(store.after, self.bytes);
+        let (true, Some(before), Some(after)) = (is_whole, before, after) else {
+            self.version.written();
+            return;
+        };
+        self.version.change(&WordChange {
+            time: store.time,
+            site: store.site,
+            thread: store.thread,
+            locked: store.locked,
+            before,
+            after,
+        });
+    }
+}
+
+/// The number in these bytes of a line; `None` if there are more than those of a machine word.
+fn value(line: &Line, bytes: ByteMask) -> Option<u64> {
+    let mut number = [0; 8];
+    for (index, at) in positions(bytes).enumerate() {
+        *number.get_mut(index)? = line[at];
+    }
+    Some(u64::from_le_bytes(number))
 }
 
 #[cfg(test)]
 mod tests {
     use brownout_model::{LINE, SpaceId};
+    use brownout_trace::{AppPc, ContextId};
 
     use super::*;
 
@@ -157,28 +253,45 @@ mod tests {
         space: SpaceId(0),
         offset: 0,
     };
-    const ONE: (ProcessId, ThreadId) = (ProcessId(1), ThreadId(1));
-    const TWO: (ProcessId, ThreadId) = (ProcessId(1), ThreadId(2));
+    const ONE: u32 = 1;
+    const TWO: u32 = 2;
 
-    /// Whether a byte is a lock that is stored to by these threads, with or without a locked instruction.
-    fn is_lock(stores: &[((ProcessId, ThreadId), bool, u8)]) -> bool {
-        let bytes = ByteMask::range(8, 1);
-        let mut words = LockWords::new([(LINE_ZERO, bytes)].into_iter());
+    /// Stores of a thread to a byte, with or without a locked instruction.
+    type ByteStores = [(u32, bool, u8)];
+
+    /// Whether a byte is a lock that is stored to by these threads.
+    fn is_lock(stores: &ByteStores) -> bool {
+        are_locks(&[stores]) == [true]
+    }
+
+    /// Which bytes are locks. The stores to all of them are made by the same two instructions.
+    fn are_locks(bytes: &[&ByteStores]) -> Vec<bool> {
+        let word = |index: usize| ByteMask::range(8 + index as u64, 1);
+        let masks = (0..bytes.len()).map(|index| (LINE_ZERO, word(index)));
+        let mut words = LockWords::new(masks);
         let mut before = [0; LINE as usize];
-        for &(by, locked, value) in stores {
-            let mut after = before;
-            after[8] = value;
-            let store = WordStore {
-                bytes,
-                by,
-                locked,
-                before: &before,
-                after: &after,
-            };
-            words.store(LINE_ZERO, &store);
-            before = after;
+        let mut time = 0;
+        for (index, stores) in bytes.iter().enumerate() {
+            for &(thread, locked, value) in *stores {
+                let mut after = before;
+                after[8 + index] = value;
+                let store = WordStore {
+                    bytes: word(index),
+                    time,
+                    site: (ProcessId(1), AppPc(u64::from(locked)), ContextId::ROOT),
+                    thread: ThreadId(thread),
+                    locked,
+                    before: &before,
+                    after: &after,
+                };
+                words.store(LINE_ZERO, &store);
+                before = after;
+                time += 1;
+            }
         }
-        words.contain(LINE_ZERO, bytes)
+        let known = words.known();
+        let is_known = |index| known.contain(LINE_ZERO, word(index), time);
+        (0..bytes.len()).map(is_known).collect()
     }
 
     #[test]
@@ -202,6 +315,17 @@ mod tests {
         assert!(!is_lock(&taken_over));
         let counted_on = [&abandoned[..], &[(TWO, false, 3)]].concat();
         assert!(!is_lock(&counted_on));
+    }
+
+    #[test]
+    fn code_that_takes_locks_takes_one_that_is_never_released() {
+        let lock = [(ONE, true, 1), (ONE, false, 0)];
+        let abandoned = [(ONE, true, 1)];
+        assert_eq!(are_locks(&[&lock, &abandoned]), [true, true]);
+        let counter = [(ONE, true, 1), (ONE, true, 2)];
+        let set = [(ONE, false, 1)];
+        assert_eq!(are_locks(&[&lock, &counter, &set]), [true, false, false]);
+        assert_eq!(are_locks(&[&counter, &abandoned]), [false, false]);
     }
 
     #[test]

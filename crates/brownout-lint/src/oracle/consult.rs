@@ -159,7 +159,7 @@ fn count(tally: &mut Tally, site: SiteKey, step: &Step<'_>, violation: Violation
     };
     let time = step.event.0;
     tally.add(key, time, || Occurrence {
-        message: violation.message,
+        message: violation.message.into(),
         sites: std::iter::once((role, site, time))
             .chain(
                 violation

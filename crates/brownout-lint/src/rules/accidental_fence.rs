@@ -78,7 +78,8 @@ pthread_mutex_unlock(&lock);
                 Occurrence {
                     message: format!(
                         "only a locked instruction on other memory orders this {what}{before}"
-                    ),
+                    )
+                    .into(),
                     sites,
                     ..Occurrence::default()
                 }

@@ -14,8 +14,8 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::follower::thread::ThreadState;
 use crate::rule::Rule;
-use crate::rule_inputs::{GuaranteedStore, StoreTag, be, bytes_text, file};
-use crate::tally::{Key, Occurrence, Tally};
+use crate::rule_inputs::{ByteCounts, GuaranteedStore, StoreTag, file};
+use crate::tally::{Key, Message, Occurrence, Tally};
 
 #[derive(Default)]
 pub(crate) struct DelayedPersist;
@@ -80,13 +80,15 @@ fn report(line: PmAddress, store: &LiveStore<StoreTag>, thread: &ThreadState, fo
     let later = thread.persisted;
     let (fence, fence_time) = thread.persisted_by;
     let key = Key::pair(store.tag.site, later.site, file(line));
-    found.add(key, store.time.0, || Occurrence {
-        message: format!(
-            "{} stored here {} persistent only after a store that was made later; a crash in between keeps only the later \
-             store",
-            bytes_text(store.bytes),
-            be(store.bytes)
-        ),
+    let counts = (1, ByteCounts::of(store.bytes));
+    found.add_sized(key, counts, store.time.0, || Occurrence {
+        message: Message::OfBytes(Box::new(|bytes| {
+            format!(
+                "{bytes} stored here {} persistent only after a store that was made later; a crash in between keeps only the \
+                 later store",
+                bytes.be()
+            )
+        })),
         sites: vec![
             ("store", store.tag.site, store.time.0),
             ("later store", later.site, later.time),

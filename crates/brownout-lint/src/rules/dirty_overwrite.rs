@@ -14,8 +14,8 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::follower::overwrites::Overwriting;
 use crate::rule::Rule;
-use crate::rule_inputs::{be, bytes_text, file};
-use crate::tally::{Key, Occurrence, Tally};
+use crate::rule_inputs::{ByteCounts, file};
+use crate::tally::{Key, Message, Occurrence, Tally};
 
 #[derive(Default)]
 pub(crate) struct DirtyOverwrite;
@@ -56,12 +56,12 @@ then filling it is harmless; fill it in volatile memory and copy it, or suppress
 
     fn overwrite_guaranteed(&mut self, over: &Overwriting, found: &mut Tally) {
         let key = Key::pair(over.older, over.newer, file(over.line));
-        found.add_many(key, over.count, over.newer_time, || Occurrence {
-            message: format!(
-                "{} stored here {} overwritten before being persistent",
-                bytes_text(over.bytes),
-                be(over.bytes)
-            ),
+        let counts = (over.count, ByteCounts::of(over.bytes));
+        found.add_sized(key, counts, over.newer_time, || Occurrence {
+            message: Message::OfBytes(Box::new(|bytes| {
+                let be = bytes.be();
+                format!("{bytes} stored here {be} overwritten before being persistent")
+            })),
             sites: vec![
                 ("store", over.older, over.older_time),
                 ("overwrite", over.newer, over.newer_time),

@@ -72,7 +72,8 @@ reason.
                     "a crash before this fence may keep any of the {} flushes or non-temporal stores before it without \
                      the others{shown}",
                     fence.ordered
-                ),
+                )
+                .into(),
                 sites,
                 bytes: examples
                     .map(|ordered| (ordered.line, ByteMask::ALL))

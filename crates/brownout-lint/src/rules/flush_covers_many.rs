@@ -62,7 +62,7 @@ pmem_persist(p, sizeof *p);
         }
         let key = Key::single(flush.site, Some(file(flush.line)));
         found.add(key, flush.time, || Occurrence {
-            message: format!("this flush covers {count} stores to one cache line"),
+            message: format!("this flush covers {count} stores to one cache line").into(),
             sites: vec![
                 ("flush", flush.site, flush.time),
                 ("first store", first.0, first.1),

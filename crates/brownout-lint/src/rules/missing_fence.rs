@@ -11,8 +11,8 @@
 use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::rule::Rule;
-use crate::rule_inputs::{LossReason, LostStore, bytes_text};
-use crate::tally::{Key, Occurrence, Tally};
+use crate::rule_inputs::{ByteCounts, LossReason, LostStore};
+use crate::tally::{Key, Message, Occurrence, Tally};
 
 #[derive(Default)]
 pub(crate) struct MissingFence;
@@ -72,8 +72,11 @@ With libpmem, call `pmem_drain` after `pmem_flush` and after `pmem_memcpy_nodrai
             ),
             LossReason::NotFlushed | LossReason::NeverFlushed => return,
         };
-        found.add_many(key, lost.count, lost.time, || Occurrence {
-            message: format!("{message}: {} can be lost", bytes_text(lost.bytes)),
+        let counts = (lost.count, ByteCounts::of(lost.bytes));
+        found.add_sized(key, counts, lost.time, || Occurrence {
+            message: Message::OfBytes(Box::new(move |bytes| {
+                format!("{message}: {bytes} can be lost")
+            })),
             sites,
             bytes: vec![(lost.line, lost.bytes)],
             values: vec![lost.tag.value("stored")],

@@ -17,7 +17,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
-use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
+use crate::rule_inputs::{LossReason, LostStore};
 use crate::tally::Tally;
 
 #[derive(Default)]
@@ -66,7 +66,8 @@ pmem_persist(&item->count, sizeof item->count);
 ```
 
 If the data need not survive (a lock, a statistics counter), keep it in volatile memory, or at least in a
-cache line of its own.
+cache line of its own. If your recovery checks everything that has to survive, `missing-flush = \"unless-passed\"` in the table
+`[rules]` of `brownout.toml` makes findings warnings that crash testing has tried and that recovery has passed.
 ",
     };
 
@@ -75,14 +76,10 @@ cache line of its own.
             return;
         }
         self.together.add(lost, found);
-        lost.report(found, || {
-            format!(
-                "{} stored here {} never {}{}",
-                bytes_text(lost.bytes),
-                be(lost.bytes),
-                lost.words().persisted,
-                lost.remark()
-            )
+        let (persisted, remark) = (lost.words().persisted, lost.remark());
+        lost.report(found, move |bytes| {
+            let be = bytes.be();
+            format!("{bytes} stored here {be} never {persisted}{remark}")
         });
     }
 }

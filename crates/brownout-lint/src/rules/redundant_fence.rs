@@ -69,7 +69,7 @@ Remove the fence, or the earlier one if several flushes can share one. `clflush`
         }
         let key = Key::single(fence.site, fence.file);
         found.add(key, fence.time, || Occurrence {
-            message: format!("no flush or non-temporal store waits for this {name}"),
+            message: format!("no flush or non-temporal store waits for this {name}").into(),
             sites: vec![("fence", fence.site, fence.time)],
             ..Occurrence::default()
         });

@@ -57,7 +57,7 @@ Flush what was stored, once: the bytes that changed, after the last store to the
         let key = Key::single(flush.site, Some(file(flush.line)));
         found.add(key, flush.time, || Occurrence {
             message: "nothing was stored to this cache line since it was last flushed or mapped"
-                .to_owned(),
+                .into(),
             sites: vec![("flush", flush.site, flush.time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
             ..Occurrence::default()

@@ -8,7 +8,7 @@ use brownout_report::{Category, RuleInfo, Severity};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
-use crate::rule_inputs::{LossReason, LostStore, be, bytes_text};
+use crate::rule_inputs::{LossReason, LostStore};
 use crate::tally::Tally;
 
 #[derive(Default)]
@@ -28,8 +28,9 @@ impl Rule for TransientData {
 
 Reports stores to persistent memory whose cache line is never flushed or written back in the whole run, unless they store the
 bytes that are durable already. Also reports locks that are not flushed, whether their cache line is at some other time
-or not: words that a thread changes by a locked instruction, and then sets back by a plain store. A crash while a lock
-is held can leave it held, with and without a flush, so recovery has to reset it in any case.
+or not: words that a thread changes by a locked instruction, and then sets back by a plain store; and version locks, in which a
+locked instruction sets a bit and another instruction clears it and advances the version. A crash while a lock is held can leave
+it held, with and without a flush, so recovery has to reset it in any case.
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 
@@ -62,19 +63,18 @@ every start, suppress the finding with that reason.
             return;
         }
         self.together.add(lost, found);
-        lost.report(found, || {
-            let (bytes, words) = (bytes_text(lost.bytes), lost.words());
-            let (be, remark) = (be(lost.bytes), lost.remark());
-            match lost.is_of_lock {
-                true => format!(
-                    "a lock of {bytes} is stored here and never {}; recovery has to reset it{remark}",
-                    words.persisted
-                ),
-                false => format!(
-                    "{bytes} {be} stored here in a {} that is never {}{remark}",
-                    words.unit, words.persisted
-                ),
-            }
+        let (words, remark, is_of_lock) = (lost.words(), lost.remark(), lost.is_of_lock);
+        lost.report(found, move |bytes| match is_of_lock {
+            true => format!(
+                "a lock of {bytes} is stored here and never {}; recovery has to reset it{remark}",
+                words.persisted
+            ),
+            false => format!(
+                "{bytes} {} stored here in a {} that is never {}{remark}",
+                bytes.be(),
+                words.unit,
+                words.persisted
+            ),
         });
     }
 }

@@ -65,7 +65,7 @@ Leave the block only at its end or with `pmemobj_tx_abort`: not with `return`, `
             let key = Key::single(site, file);
             found.add(key, time, || Occurrence {
                 message: "the transaction that begins here is never ended: its changes are lost"
-                    .to_owned(),
+                    .into(),
                 sites: vec![("begin", site, time)],
                 ..Occurrence::default()
             });

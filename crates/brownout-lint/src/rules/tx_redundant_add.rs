@@ -81,7 +81,7 @@ Add each range once, before its first change; do not add what the transaction ha
         };
         let key = Key::single(add.site, Some(range.file));
         found.add(key, add.time, || Occurrence {
-            message: format!("{all} {where_from}"),
+            message: format!("{all} {where_from}").into(),
             sites: vec![("add", add.site, add.time), (role, first.site, first.time)],
             bytes: lines(*range),
             ..Occurrence::default()

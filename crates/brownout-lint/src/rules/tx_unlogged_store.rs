@@ -28,9 +28,9 @@ use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::raw_finding::RawValue;
 use crate::rule::Rule;
-use crate::rule_inputs::{TransactionEnd, be, bytes_text, file};
+use crate::rule_inputs::{ByteCounts, TransactionEnd, file};
 use crate::site_keys::SiteKey;
-use crate::tally::{Key, Occurrence, Tally};
+use crate::tally::{Key, Message, Occurrence, Tally};
 use crate::transactions::UnloggedStore;
 
 /// Each site is related to so many others of an object at most, so that time and memory stay proportional to their number.
@@ -90,15 +90,15 @@ TX_BEGIN(pop) {
     fn transaction_end(&mut self, end: &TransactionEnd, found: &mut Tally) {
         for store in &end.unlogged {
             let key = Key::single(store.site, Some(file(store.line)));
-            found.add(key, store.time, || {
+            let counts = (1, ByteCounts::of(store.bytes));
+            found.add_sized(key, counts, store.time, || {
                 let mut sites = vec![("store", store.site, store.time)];
                 sites.extend(end.begun.map(|(site, time)| ("transaction", site, time)));
                 Occurrence {
-                    message: format!(
-                        "{} stored in a transaction {} not in its log",
-                        bytes_text(store.bytes),
-                        be(store.bytes)
-                    ),
+                    message: Message::OfBytes(Box::new(|bytes| {
+                        let be = bytes.be();
+                        format!("{bytes} stored in a transaction {be} not in its log")
+                    })),
                     sites,
                     bytes: vec![(store.line, store.bytes)],
                     values: vec![RawValue {

@@ -114,7 +114,7 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             }
             sites.push(("fence", fence, fence_time));
             Occurrence {
-                message: format!("{stored} becomes persistent although {lost} {when}"),
+                message: format!("{stored} becomes persistent although {lost} {when}").into(),
                 sites,
                 bytes: pointer
                     .target

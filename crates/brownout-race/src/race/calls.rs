@@ -1,5 +1,6 @@
 //! Calls of functions that synchronise or allocate, and locks that are recognised by their instructions.
 
+use brownout_libraries::LockFunction;
 use brownout_model::Access;
 use brownout_trace::{
     Address, CallArguments, Definitions, Event, EventKind, FunctionId, ProcessId,
@@ -7,8 +8,10 @@ use brownout_trace::{
 
 use super::{RaceDetector, pm_address};
 use crate::address_cache::AddressCache;
+use crate::lifetimes::Knowledge;
 use crate::locks::{LockName, LockOperation};
 use crate::sites::TargetCode;
+use crate::sync_functions::SyncMeaning;
 use crate::synchronization::{Caller, apply_recognised};
 use crate::threads::OpenCall;
 
@@ -83,12 +86,53 @@ impl<C: TargetCode> RaceDetector<C> {
             return;
         };
         let call = open.remove(index);
+        if matches!(meaning, SyncMeaning::Output) {
+            self.knowledge.forced.sent(by);
+        }
         let addresses = &mut self.addresses;
         let name = |addr| lock_name(addresses, process, addr, definitions);
         let value = value.map(|[value, _]| value);
         let (caller, knowledge) = (Caller::from(by), &mut self.knowledge);
         self.synchronization
             .returned(caller, meaning, call, value, knowledge, name);
+    }
+}
+
+impl<C: TargetCode> RaceDetector<C> {
+    /// A thread that has made the held store goes on: another one may have waited meanwhile for a lock that it holds.
+    pub(super) fn look_for_blocked(&mut self, event: &Event<'_>, definitions: &Definitions) {
+        let held = self.access(event).thread;
+        if !self.knowledge.forced.is_held(held) {
+            return;
+        }
+        let others = self.knowledge.threads.all();
+        let calls: Vec<_> = others
+            .filter(|other| other.key != (event.process, event.thread))
+            .flat_map(|other| other.open.iter().map(|call| (other.key.0, *call)))
+            .filter(|(_, call)| call.is_lock)
+            .collect();
+        for (process, call) in calls {
+            let Some(SyncMeaning::Lock {
+                function: LockFunction::Exclusive | LockFunction::Shared,
+                argument,
+                ..
+            }) = self.functions.get(call.function, definitions)
+            else {
+                continue;
+            };
+            let addr = call.args.get(*argument);
+            let name = lock_name(&mut self.addresses, process, addr, definitions);
+            let Knowledge {
+                threads,
+                locks,
+                forced,
+                ..
+            } = &mut self.knowledge;
+            let lock = locks.find(name);
+            if lock.is_some_and(|lock| threads[held].held.holds(lock)) {
+                forced.blocked(held, name);
+            }
+        }
     }
 }
 

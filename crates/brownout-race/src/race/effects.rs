@@ -114,7 +114,14 @@ impl<C: TargetCode> RaceDetector<C> {
         let file = FileId(address.space.0);
         let target = value.and_then(|value| self.target(process, file, value, definitions));
         let line = self.knowledge.lines.number(address);
+        let is_forced_load = self.sites.forced_roles(site).load;
         for (source, store_site, bytes) in read {
+            if is_forced_load && self.sites.forced_roles(store_site).store {
+                let (start, len) = bytes.runs().next().unwrap_or((0, 0));
+                let offset = address.offset + start;
+                let range = FileRange { file, offset, len };
+                self.knowledge.forced.read(source, by, range);
+            }
             self.knowledge.observations.read(source);
             let thread = &mut self.knowledge.threads[by.thread];
             let load = ObservedLoad {
@@ -223,6 +230,9 @@ impl<C: TargetCode> RaceDetector<C> {
                 let line = self.tracker.line(pm_address(range.file, offset));
                 self.tracker
                     .store(&mut self.knowledge, by, line, part, kind, tag);
+            }
+            if self.sites.forced_roles(site).store {
+                self.knowledge.forced.stored(by.thread, by.time);
             }
             if is_data {
                 self.counts.stores += 1;

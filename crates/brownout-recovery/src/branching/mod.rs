@@ -17,12 +17,15 @@ mod host;
 pub(crate) mod messages;
 mod question_tree;
 mod shared_starts;
+mod underway;
 mod waiting_processes;
 
 pub(crate) use branches::Branches;
 pub(crate) use host::{BranchingHost, CPU_LIMIT, EVENT, StartInput, common_start};
 pub(crate) use messages::BranchOutcome;
 pub use shared_starts::{SharedStartCounts, SharedStarts};
+pub use underway::PlannedRun;
+pub(crate) use underway::RunUnderway;
 
 use std::fs::File;
 use std::io;
@@ -90,15 +93,6 @@ pub(crate) struct BranchRun {
 
 /// What recovery does as far as its runs have shown it. Several branching recoveries can share it.
 pub(crate) type SharedTree = Arc<Mutex<QuestionTree>>;
-
-/// How recovery ends on an image, if its bytes lead only through known answers.
-pub(crate) fn known_end(
-    tree: &SharedTree,
-    image: &[Option<Content>],
-) -> Option<Arc<BranchOutcome>> {
-    let (_, end) = lock(tree).follow(|question| image_bytes(question, image));
-    end
-}
 
 /// Notes how a recovery ends that reads nothing that differs.
 pub(crate) fn learn_end(

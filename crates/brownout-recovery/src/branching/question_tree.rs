@@ -51,6 +51,8 @@ pub struct QuestionTree {
     outcomes: HashSet<Arc<BranchOutcome>>,
     /// The questions that it may have; it does not learn more.
     most: usize,
+    /// Answers after which runs that are under way find out what follows.
+    pub underway: HashSet<(NodeNumber, Box<[u8]>)>,
 }
 
 impl QuestionTree {
@@ -61,6 +63,7 @@ impl QuestionTree {
             end: None,
             outcomes: HashSet::new(),
             most,
+            underway: HashSet::new(),
         }
     }
 

@@ -116,6 +116,15 @@ impl SharedStarts {
         &self.differing
     }
 
+    /// What is known about recoveries with this start, if there were some.
+    pub(super) fn known_tree(&self, start: &CommonStart) -> Option<SharedTree> {
+        let state = self.state();
+        state
+            .by_start
+            .get(start)
+            .map(|known| Arc::clone(&known.tree))
+    }
+
     /// What is known about recoveries with this start; `None` if the image differs from others in other bytes than expected.
     pub(crate) fn tree(
         &self,
@@ -313,7 +322,7 @@ mod tests {
     #[test]
     fn recoveries_that_cannot_be_copied_end_it() {
         let starts = starts();
-        let error = BranchingError::RunAnew("it makes system call 56".to_owned());
+        let error = BranchingError::RunAnew("it makes the system call clone".to_owned());
         (1..MOST_FAILURES).for_each(|_| starts.failed(&error));
         assert!(!starts.is_over());
         starts.count_run(true);
@@ -321,7 +330,10 @@ mod tests {
         assert!(starts.is_over() && !starts.is_contradicted());
         let counts = starts.counts();
         assert_eq!((counts.copies, counts.run_anew.len()), (1, 1));
-        assert_eq!(counts.ended.as_deref(), Some("it makes system call 56"));
+        assert_eq!(
+            counts.ended.as_deref(),
+            Some("it makes the system call clone")
+        );
     }
 
     #[test]

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
 use crate::branching::{
-    BranchOutcome, BranchingError, BranchingHost, CPU_LIMIT, SharedStarts, SharedTree, StartInput,
-    common_start, known_end, learn_end,
+    BranchOutcome, BranchingError, BranchingHost, CPU_LIMIT, RunUnderway, SharedStarts, SharedTree,
+    StartInput, common_start, learn_end,
 };
 use crate::{Actor, End, Orphans, Outcome};
 
@@ -99,14 +99,17 @@ impl RecoveryRunner {
             starts.count_unexpected();
             return None;
         };
-        if let Some(outcome) = known_end(&tree, image) {
-            starts.count_known();
-            return Some(Ended {
-                outcome,
-                shortcut: Shortcut::Known,
-                duration: begun.elapsed(),
-            });
-        }
+        let _underway = match RunUnderway::begin(&tree, image) {
+            Ok(underway) => underway,
+            Err(outcome) => {
+                starts.count_known();
+                return Some(Ended {
+                    outcome,
+                    shortcut: Shortcut::Known,
+                    duration: begun.elapsed(),
+                });
+            }
+        };
         let input = StartInput {
             like: &self.sandbox,
             start,

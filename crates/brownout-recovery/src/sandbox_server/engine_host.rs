@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek as _, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -23,6 +23,7 @@ use rustix::io::FdFlags;
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::branching_host;
+use crate::HeldRun;
 use crate::channel::EngineMessage;
 use crate::command_line::{CommandLine, SHELL};
 use crate::reads::observer::ReadObserver;
@@ -127,6 +128,7 @@ fn name_of(observed: EngineMessage) -> &'static str {
         EngineMessage::Loads => "loads",
         EngineMessage::Reads => "reads",
         EngineMessage::Branches => "branches",
+        EngineMessage::Held => "held",
     }
 }
 
@@ -204,6 +206,7 @@ impl Assignment {
             EngineMessage::Loads,
             EngineMessage::Reads,
             EngineMessage::Branches,
+            EngineMessage::Held,
         ];
         let descriptor = |number: &OsStr| -> Option<File> {
             let number: RawFd = number.to_str()?.parse().ok()?;
@@ -244,6 +247,11 @@ impl Assignment {
             )?;
             return Ok(ProcessEnd::Exited { status: 0 });
         }
+        if self.observed == EngineMessage::Held
+            && let Some(output) = self.output.take()
+        {
+            return self.run_held(output);
+        }
         let (target, command) = self.prepare()?;
         let Some(output) = self.output.take() else {
             return Ok(target.run(LiveEvents::discard(), &mut |_| ())?.end);
@@ -262,6 +270,46 @@ impl Assignment {
         };
         let writer = TraceWriter::new(output, &header)?;
         Ok(target.run(writer, &mut |_| ())?.finish().end)
+    }
+
+    /// Runs a target whose threads are held, and writes its trace. Processes that it leaves behind are not waited for.
+    fn run_held(&self, mut output: File) -> Result<ProcessEnd, HostError> {
+        let mut held = Vec::new();
+        output.rewind()?;
+        output.read_to_end(&mut held)?;
+        let held: HeldRun = postcard::from_bytes(&held)?;
+        output.set_len(0)?;
+        output.rewind()?;
+        let command = held.command();
+        let target = Target::prepare(&TargetOptions {
+            command: command.clone(),
+            loads: true,
+            locks: true,
+            shared_loads: false,
+            reads: false,
+            coverage: false,
+            watch: held.watch(),
+            on_full: OnFull::Continue,
+            repetition: Some(self.repetition()),
+            hold: Some(held.plan()),
+            schedule: None,
+        })?;
+        let header = Header {
+            brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            cwd: std::env::current_dir()?,
+            pm: held.patterns(),
+            loads: true,
+            shared_loads: false,
+            started: SystemTime::now(),
+        };
+        let writer = TraceWriter::new(output, &header)?;
+        let run = target.run(writer, &mut |notice| {
+            if let Notice::Waiting = notice {
+                let _ = kill_process(getpid(), Signal::TERM);
+            }
+        })?;
+        Ok(run.finish().end)
     }
 
     /// Runs the recovery and writes what it reads. Processes that it leaves behind are not waited for: natively, they are killed.
@@ -316,6 +364,8 @@ impl Assignment {
                 watch: Vec::new(),
                 on_full: OnFull::Continue,
                 repetition: Some(self.repetition()),
+                hold: None,
+                schedule: None,
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

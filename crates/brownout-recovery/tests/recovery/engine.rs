@@ -36,6 +36,7 @@ fn under_engine(sandbox: &mut Sandbox, trace: Option<&Arc<File>>) -> Outcome {
         loads: false,
         trace: trace.map(Arc::clone),
         reads: None,
+        held: false,
     };
     let request = RunRequest {
         execution: Execution::Engine(engine),
@@ -139,6 +140,7 @@ fn a_recovery_that_hangs_under_the_engine_is_killed_and_leaves_a_readable_trace(
             loads: false,
             trace: Some(Arc::clone(&trace)),
             reads: None,
+            held: false,
         }),
         ..RunRequest::new(std::time::Duration::from_secs(4))
     };

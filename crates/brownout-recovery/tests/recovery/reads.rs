@@ -225,6 +225,7 @@ fn reads_and_traces_do_not_disturb_each_other() {
         loads: true,
         trace: Some(Arc::clone(&trace)),
         reads: None,
+        held: false,
     };
     let image = [Some(Content::default()), None];
     runner.run_under_engine(&image, &task, engine).unwrap();

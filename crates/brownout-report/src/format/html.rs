@@ -184,6 +184,9 @@ fn evidence(finding: &Finding) -> Markup {
             @for other in &evidence.joined { tr { th { "also" } td { (joined(other)) } } }
             tr { th { "seen" } td { (finding.count) } }
             tr { th { "id" } td { code { (finding.id) } } }
+            @if let Some(fix) = &finding.fix {
+                tr { th { "repair" } td { (fix.proof.sentence()) pre { code { (fix.diff) } } } }
+            }
             @if let Some(replay) = &finding.replay { tr { th { "replay" } td { code { (replay) } } } }
         }
     }
@@ -218,6 +221,16 @@ fn exploration(report: &Report) -> Markup {
                 caption { "Exploration" }
                 @for (what, count) in explored.counts() {
                     tr { td { (what) } td.number { (count) } }
+                }
+            }
+            @if !explored.points.is_empty() {
+                details {
+                    summary { "Failure points" }
+                    table.exploration {
+                        @for point in &explored.points {
+                            tr { td { (point.failure_point) } td { (point.status()) } }
+                        }
+                    }
                 }
             }
         }
@@ -325,7 +338,7 @@ fn hidden_findings(report: &Report) -> Markup {
 mod tests {
     use super::*;
     use crate::samples::{FLUSH_RULE, WARNING_RULE, finding, finding_at};
-    use crate::{CrashCoverage, ExplorationCoverage, Subject};
+    use crate::{Covered, CrashCoverage, ExplorationCoverage, ExploredPoint, Subject};
 
     fn page(findings: Vec<Finding>) -> String {
         let sources = Sources::from_fn(|_| Ok("a < b;\n".repeat(20)));
@@ -361,11 +374,18 @@ mod tests {
         report.conclusion.crash = Some(CrashCoverage {
             exploration: Some(ExplorationCoverage {
                 executions: 14,
+                points: vec![ExploredPoint {
+                    failure_point: "flush at a.c:1".to_owned(),
+                    crash_times: Covered::new(1, 2),
+                    ..ExploredPoint::default()
+                }],
                 ..ExplorationCoverage::default()
             }),
             ..CrashCoverage::default()
         });
         let with = html.to_text(&report);
+        let point = "<td>flush at a.c:1</td><td>1 of 2 crash times finished; 0 states tried</td>";
+        assert!(with.contains(point), "{with}");
         let row = r#"<tr><td>recoveries run</td><td class="number">14</td></tr>"#;
         assert!(with.contains("<caption>Exploration</caption>") && with.contains(row));
     }

@@ -93,6 +93,13 @@ pub trait Instrument {
 
     // --- threads ---------------------------------------------------------------------------------------
 
+    /// The thread of `context` is about to create that of `child`, which shares its process. `cleared` is the word that the
+    /// kernel clears when the new thread ends, or 0. If it cannot be created, [`Instrument::thread_left`] follows.
+    fn thread_created(_context: &mut Context, _child: &mut Context, _cleared: u64) {}
+
+    /// A new thread runs its first code. Nothing of it can be observed before this returns.
+    fn thread_begins(_context: &mut Context) {}
+
     /// A context was made: fills the entry points in its area.
     fn connect(_context: &mut Context) {}
 
@@ -125,6 +132,9 @@ pub trait Instrument {
     fn observe(_code: &mut Self::Code, _pc: u64) -> bool {
         false
     }
+
+    /// The instruction at `pc` is observed by an instrument from now on, this one or another, and will be translated again.
+    fn observed_by_any(_code: &mut Self::Code, _pc: u64) {}
 
     /// A block begins at `pc`: may emit code that runs each time it is entered.
     fn block(_code: &mut Self::Code, _pc: u64, _out: &mut Emission<'_>) {}

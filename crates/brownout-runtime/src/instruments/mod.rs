@@ -7,15 +7,18 @@
 //! [`events`] and [`unwind`] are services for instruments that record events: sites, calling contexts and
 //! the assembly that writes records.
 
+pub mod baton;
 pub mod calls;
 pub mod coverage;
 pub mod events;
 pub mod explore;
+pub mod hold;
 mod instrument;
 pub mod locks;
 pub mod other_inputs;
 pub mod pm;
 pub mod registry;
+pub mod schedule;
 pub mod unwind;
 
 pub use instrument::{BranchRequest, Instrument, MisalignedLoad, Resumption};

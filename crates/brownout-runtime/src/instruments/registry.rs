@@ -65,6 +65,7 @@ macro_rules! registry {
 
             /// Lets the instrument with this number observe the instruction at `pc`. False if it did before.
             pub fn observe(&mut self, number: u32, pc: u64) -> bool {
+                $($module::$instrument::observed_by_any(&mut self.$name, pc);)+
                 $(if number == $module::$instrument::NUMBER {
                     return $module::$instrument::observe(&mut self.$name, pc);
                 })+
@@ -149,6 +150,14 @@ macro_rules! registry {
 
         pub fn quiesced<R>(fork: impl FnOnce() -> R) -> R {
             registry!(@nested fork; $($module::$instrument)+)
+        }
+
+        pub fn thread_created(context: &mut Context, child: &mut Context, cleared: u64) {
+            $($module::$instrument::thread_created(context, child, cleared);)+
+        }
+
+        pub fn thread_begins(context: &mut Context) {
+            $($module::$instrument::thread_begins(context);)+
         }
 
         pub fn connect(context: &mut Context) {
@@ -290,11 +299,13 @@ macro_rules! registry {
 
 // An instrument whose locks may be taken while those of another are held comes after that one.
 registry! {
+    schedule: schedule::Scheduler,
     explore: explore::ChosenLoads,
     locks: locks::RecognisedLocks,
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,
+    hold: hold::HeldThreads,
     coverage: coverage::CoverageCounts,
     other_inputs: other_inputs::OtherInputs,
 }

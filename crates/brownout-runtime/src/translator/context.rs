@@ -202,6 +202,12 @@ impl Context {
         }
     }
 
+    /// The rest of the last page of the context, which nothing else uses.
+    pub fn spare_room(&self) -> core::ops::Range<u64> {
+        let end = self.this + size_of::<Context>() as u64;
+        end..memory::page_up(end)
+    }
+
     /// Size of the signal stack that belongs to [`ThreadBlock::signal_stack`].
     pub const SIGNAL_STACK: u64 = SIGNAL_STACK;
 

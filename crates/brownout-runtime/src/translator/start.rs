@@ -22,6 +22,8 @@ use core::ffi::CStr;
 use core::fmt::{self, Display};
 use linux_raw_sys::auxvec;
 
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static ACTIONS: Actions = Actions::new();
 
 /// Starts the program that the wire variable names. `stack` is the initial stack pointer.
@@ -53,7 +55,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     if !wire::attach(fd) {
         fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
     }
-    if wire::is_repeated() {
+    if wire::is_repeated() || wire::schedule().is_some() {
         stack.pin_random_bytes();
     }
     process::protect_descriptor(fd);
@@ -68,6 +70,10 @@ pub unsafe fn start(stack: *mut u64) -> ! {
         .map(|name| (open_and_map(&name, &stack), name));
     if program.executable_stack {
         make_stack_executable();
+    }
+    if wire::schedule().is_some() {
+        // It shows the time without a system call.
+        stack.hide_vdso();
     }
     let vdso = stack.auxiliary(auxvec::AT_SYSINFO_EHDR).and_then(move_vdso);
     let base = interpreter.as_ref().map_or(0, |(image, _)| image.bias);
@@ -261,21 +267,7 @@ fn vdso_areas() -> Option<Vec<(u64, u64)>> {
 
 /// Mappings of this process whose line in `/proc/self/maps` holds one of the names.
 fn own_mappings(names: &[&[u8]]) -> Option<Vec<(u64, u64)>> {
-    let fd = sys::open(c"/proc/self/maps", linux::O_RDONLY | linux::O_CLOEXEC);
-    if is_err(fd) {
-        return None;
-    }
-    let mut text = Vec::new();
-    let mut piece = [0u8; 4096];
-    loop {
-        // SAFETY: the kernel writes at most the buffer's length.
-        let got = unsafe { crate::sys!(linux::__NR_read, fd, piece.as_mut_ptr(), piece.len()) };
-        if is_err(got) || got == 0 {
-            break;
-        }
-        text.extend_from_slice(&piece[..got as usize]);
-    }
-    sys::close(fd as i32);
+    let text = sys::own_mappings();
     let mut areas = Vec::new();
     for line in text.split(|&b| b == b'\n') {
         let contains = |name: &&[u8]| line.windows(name.len()).any(|w| w == *name);

@@ -43,6 +43,8 @@ pub(super) struct Analysis<'a> {
     pub(super) described: BTreeMap<u64, Vec<(u16, Value)>>,
     /// What unknown values turned out to be, later in the function: where they were stored, or which variable they became.
     learned: HashMap<(u64, u16), Value>,
+    /// What unknown values would be, if they were addresses in the objects that lie at a known distance from them.
+    near: HashMap<(u64, u16), Vec<Value>>,
 }
 
 /// Analyses a function, or a part of one.
@@ -62,6 +64,7 @@ pub(crate) fn analyse(
         in_frame: Vec::new(),
         described: BTreeMap::new(),
         learned: HashMap::new(),
+        near: HashMap::new(),
     };
     let mut start = State::at_start(range);
     analysis.describe(&variables, range, &mut start);
@@ -113,14 +116,14 @@ impl Analysis<'_> {
             self.run(block, &mut state, &mut |at, analysis: &Self, state| {
                 let instruction = &analysis.blocks.instructions[&at];
                 if let Some(writes) = instruction.writes {
-                    let mut value = analysis.resolved(state.sum(writes));
+                    let mut value = analysis.address(state.sum(writes));
                     if instruction.repeats > 0 {
                         value = value.add(Value::multiple(instruction.repeats as i64));
                     }
                     flow.stores.insert(at, value);
                 }
                 if instruction.flow == Flow::Call {
-                    let registers = state.registers.map(|value| analysis.resolved(value));
+                    let registers = state.registers.map(|value| analysis.address(value));
                     flow.calls.insert(at + instruction.len, registers);
                 }
                 let leaves = match instruction.flow {
@@ -131,7 +134,7 @@ impl Analysis<'_> {
                     Flow::Next | Flow::Call | Flow::End => false,
                 };
                 if leaves {
-                    let registers = state.registers.map(|value| analysis.resolved(value));
+                    let registers = state.registers.map(|value| analysis.address(value));
                     flow.tail_calls.push(registers);
                 }
             });
@@ -213,11 +216,47 @@ impl Analysis<'_> {
             register,
             factor: 1,
         } = value.base
-            && (value.offset, value.stride, typed.stride) == (0, 0, 0)
+            && (value.stride, typed.stride) == (0, 0)
             && matches!(typed.base, Base::Object(_))
         {
-            self.learned.entry((at, register)).or_insert(typed);
+            if value.offset == 0 {
+                self.learned.entry((at, register)).or_insert(typed);
+                return;
+            }
+            let near = self.near.entry((at, register)).or_default();
+            let typed = typed.plus(value.offset.wrapping_neg());
+            if !near.contains(&typed) {
+                near.push(typed);
+            }
         }
+    }
+
+    /// A value as an address: of an unknown one, in the largest object near it. An allocator that hands out memory from its end, for
+    /// one, has the end in a register, not the object.
+    fn address(&self, value: Value) -> Value {
+        let value = self.resolved(value);
+        let Base::Unknown {
+            at,
+            register,
+            factor: 1,
+        } = value.base
+        else {
+            return value;
+        };
+        let near = self.near.get(&(at, register)).into_iter().flatten();
+        let inside = near.filter_map(|near| {
+            let Base::Object(ty) = near.base else {
+                return None;
+            };
+            let address = near.plus(value.offset);
+            let size = self.types.get(ty).size;
+            let is_inside = u64::try_from(address.offset).is_ok_and(|offset| offset < size);
+            let stride = value.stride;
+            is_inside.then_some((size, Value { stride, ..address }))
+        });
+        inside
+            .max_by_key(|&(size, _)| size)
+            .map_or(value, |(_, address)| address)
     }
 
     /// A value, with what has been learned about it.

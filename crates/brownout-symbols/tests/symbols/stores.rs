@@ -125,6 +125,17 @@ fn a_function_that_is_inlined_stores_to_the_object_of_its_caller() {
 }
 
 #[test]
+fn an_object_is_found_through_the_distance_of_another_register_to_it() {
+    for options in &LEVELS[1..] {
+        let program =
+            Program::compile("stores.c", &[options, &["-finline-functions"][..]].concat());
+        let found = stored(&program, "before_the_end");
+        let expected = ["char *", "entry.key", "entry.valid"].map(str::to_owned);
+        assert_eq!(found, BTreeSet::from(expected), "{options:?}");
+    }
+}
+
+#[test]
 fn arguments_of_calls_have_fields() {
     for options in LEVELS {
         let program = Program::compile("stores.c", options);

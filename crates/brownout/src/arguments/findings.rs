@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 /// How findings are judged and shown.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Findings")]
 pub struct FindingArgs {
     /// Which stores the machine guarantees to survive a crash
@@ -60,7 +60,7 @@ pub struct FindingArgs {
 }
 
 /// Where options that are not on the command line come from.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ConfigArgs {
     /// Read options from FILE instead of the nearest brownout.toml in the working directory or above
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,7 @@ mod dump;
 mod explain;
 mod failure_points;
 mod findings;
+mod fix;
 mod image;
 mod lint;
 mod merge;
@@ -32,6 +33,7 @@ pub use dump::DumpArgs;
 pub use explain::ExplainArgs;
 pub use failure_points::{FailurePointArgs, GranularityArg};
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat, fail_on};
+pub use fix::FixArgs;
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
@@ -80,6 +82,7 @@ pub enum Command {
     Race(RaceArgs),
     Crash(CrashArgs),
     Replay(ReplayArgs),
+    Fix(FixArgs),
     Merge(MergeArgs),
     Report(ReportArgs),
     Diff(DiffArgs),

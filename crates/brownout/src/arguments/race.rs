@@ -1,11 +1,13 @@
 //! `brownout race`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use brownout_trace::ProcessEnd;
 use clap::Args;
 
 use super::target_end::target_end;
+use super::values::duration;
 use super::{FindingArgs, SelectionArgs};
 
 /// Report loads that can read what another thread has stored before it is durable, in a trace
@@ -20,7 +22,7 @@ use super::{FindingArgs, SelectionArgs};
   brownout record --loads -o run.trace -- ./kvstore /mnt/pmem/pool --threads 8
   brownout race run.trace
   brownout race run.trace --verbose --fail-on warning
-  brownout race brownout.out --out brownout.out")]
+  brownout race brownout.out --out brownout.out --confirm --recover './kvstore {pm} check'")]
 pub struct RaceArgs {
     /// The trace to read, or a results directory with one
     #[arg(value_name = "TRACE-OR-DIR")]
@@ -35,6 +37,33 @@ pub struct RaceArgs {
     /// Also report stores to memory that no other thread knew of yet
     #[arg(long)]
     pub no_init_removal: bool,
+
+    /// Force each race: run the program again while the storing thread is held before its persist
+    ///
+    /// The program runs with the recorded arguments, from the persistent files with which the recorded run started, in a sandbox that
+    /// discards what it writes; it has no network, and its standard input is empty. If another thread loads the store, and then makes
+    /// something durable or sends something out, the race is reproduced. The finding says so, or why it was not reproduced. With --recover,
+    /// recovery runs on the image of a crash at that instant, in which exactly the store is lost; if it fails, the race is
+    /// confirmed. A race whose reader always waits for a lock of the held thread is not reported.
+    #[arg(long)]
+    pub confirm: bool,
+
+    /// The command that recovers the persistent files after a forced race, as in `brownout crash`
+    #[arg(long, value_name = "CMD", requires = "confirm")]
+    pub recover: Option<String>,
+
+    /// Exit statuses with which recovery passes [default: 0]
+    #[arg(
+        long,
+        value_name = "STATUS",
+        value_delimiter = ',',
+        requires = "confirm"
+    )]
+    pub recover_success: Vec<i32>,
+
+    /// How long races are forced [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = duration, requires = "confirm")]
+    pub confirm_time_limit: Option<Duration>,
 
     /// Also count this exit status, or death by this signal, as success of the recorded program: 3, SIGTERM; can be given more
     /// than once

@@ -15,6 +15,7 @@ use super::RecordingArgs;
 #[command(after_help = "Examples:
   brownout record -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout record --pm '/mnt/pmem/**' -o run.trace -- ./server --port 7000
+  brownout record --schedule 7 -o run.trace -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout record -o run.trace --coverage run.info -- ./kvstore /mnt/pmem/pool insert 1 && genhtml -o html run.info")]
 pub struct RecordArgs {
     /// Treat files that match GLOB as persistent memory
@@ -37,6 +38,13 @@ pub struct RecordArgs {
     /// process has mapped the same file. No earlier load can race. `brownout check` always does this.
     #[arg(long, conflicts_with = "loads")]
     pub shared_loads: bool,
+
+    /// Compare the recording with TRACE, an earlier one with the same schedule, and exit with 3 if an event differs
+    ///
+    /// Ids of processes and threads may differ. The first event that differs is shown. The program must find the same files as
+    /// before.
+    #[arg(long, value_name = "TRACE", requires = "schedule")]
+    pub same_as: Option<PathBuf>,
 
     #[command(flatten)]
     pub recording: RecordingArgs,

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use brownout_engine::Schedule;
 use clap::{Args, ValueEnum};
 
 #[derive(Clone, Debug, Default, Args)]
@@ -43,6 +44,15 @@ pub struct RecordingArgs {
     /// What to do with the program when the disk is full
     #[arg(long, value_enum, default_value_t, value_name = "ACTION")]
     pub on_full: OnFull,
+
+    /// Run one thread at a time, in an order that SEED determines
+    ///
+    /// The same SEED gives the same interleaving of threads, the same time and random numbers, and so the same trace. A SEED of
+    /// the form SEED:STEPS distributes the preemptions over the first STEPS steps of the threads (default: 1000). A step is an
+    /// instruction that accesses persistent memory, flushes, fences or is locked. What the program uses that SEED does not
+    /// determine is named.
+    #[arg(long, value_name = "SEED")]
+    pub schedule: Option<Schedule>,
 
     /// The program to run, and its arguments
     #[arg(

@@ -7,6 +7,7 @@ mod demo;
 mod diff;
 mod dump;
 mod explain;
+mod fix;
 mod image;
 mod lint;
 mod merge;
@@ -32,6 +33,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Race(arguments) => race::run(&arguments, console).map(Status::from),
         Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
+        Command::Fix(arguments) => fix::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
         Command::Report(arguments) => report::run(&arguments, console).map(Status::from),
         Command::Diff(arguments) => diff::run(&arguments, console).map(Status::from),

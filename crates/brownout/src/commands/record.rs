@@ -27,10 +27,14 @@ use crate::failure::{Failure, sentence};
 use crate::output_directory::sync_file;
 use crate::progress::Progress;
 use crate::quantity::number_of;
+use crate::schedule_output;
 use crate::trace_file::TraceFile;
 use crate::watch_list::watch_list;
 
 pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure> {
+    if let Some(earlier) = &arguments.same_as {
+        check_earlier(earlier, &arguments.output)?;
+    }
     if check_output(&arguments.output)? {
         console.remark(format_args!(
             "`{}` contains an earlier trace, which is replaced",
@@ -49,11 +53,30 @@ pub fn run(arguments: &RecordArgs, console: &Console) -> Result<Status, Failure>
         number_of(recording.bytes, "byte"),
         arguments.output.display()
     ));
+    if let Some(earlier) = &arguments.same_as {
+        let scheduled = recording.scheduled.as_ref();
+        let traces = (earlier.as_path(), arguments.output.as_path());
+        if !schedule_output::compare(traces, scheduled, console)? {
+            return Ok(ExitCode::NothingTested.into());
+        }
+    }
     let failed = !matches!(recording.stopped, None | Some(StopReason::Interrupted));
     if failed && arguments.recording.on_full == OnFull::Stop {
         return Ok(ExitCode::Usage.into());
     }
     Ok(pass_on(recording.end))
+}
+
+/// The trace that a recording is compared with must be there before the target runs, and must not be replaced by it.
+fn check_earlier(earlier: &Path, output: &Path) -> Result<(), Failure> {
+    TraceFile::open(earlier)?;
+    let path = |path: &Path| fs::canonicalize(path).ok();
+    if path(output).is_some_and(|output| Some(output) == path(earlier)) {
+        return Err(Failure::ComparedWithItself {
+            path: earlier.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 /// A file that is not a trace is not overwritten: `-o` may have been given the path of a pool. Returns whether there is a trace.
@@ -89,6 +112,7 @@ pub fn record(
             OnFull::Continue => brownout_engine::OnFull::Continue,
             OnFull::Stop => brownout_engine::OnFull::Stop,
         },
+        schedule: arguments.recording.schedule,
     };
     let mut line = ProgressLine::new(console);
     let mut reported = false;
@@ -119,6 +143,7 @@ pub fn record(
             sentence(reason)
         ));
     }
+    schedule_output::report(recording.scheduled.as_ref(), console);
     recording.notes.extend(unknown_functions(arguments));
     if let (Some(file), Some(coverage)) = (&arguments.recording.coverage, &recording.coverage) {
         coverage_output::write(coverage, file, arguments.recording.coverage_format, console)?;
@@ -338,6 +363,7 @@ mod tests {
             patterns: Vec::new(),
             output: "trace".into(),
             shared_loads: false,
+            same_as: None,
             recording: RecordingArgs {
                 watched: vec!["put".into()],
                 ..RecordingArgs::default()

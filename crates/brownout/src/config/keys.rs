@@ -13,6 +13,7 @@ use super::oracles::OracleKeys;
 use super::{Config, CrashKeys, SyncKeys};
 use crate::arguments::FindingFormat;
 use crate::rules::{self, RuleLevel};
+use crate::suspects;
 
 /// The keys of a file or of one of its presets.
 #[derive(Debug, Default, Deserialize)]
@@ -97,10 +98,21 @@ pub(super) fn check_rules(
     text: &str,
 ) -> Result<(), (usize, String)> {
     let known = |id: &str| oracles.contains(&id) || rules::all().iter().any(|rule| rule.id == id);
-    match rules.get_ref().keys().find(|id| !known(id)) {
+    let is_tried =
+        |level: &RuleLevel, id: &str| *level != RuleLevel::UnlessPassed || suspects::is_tried(id);
+    let mistake = rules.get_ref().iter().find_map(|(id, level)| {
+        let why = if !known(id) {
+            format!("no rule `{id}`; did you mean `{}`?", rules::nearest(id))
+        } else if !is_tried(level, id) {
+            format!("`{id}` cannot be `unless-passed`: crash testing does not try its findings")
+        } else {
+            return None;
+        };
+        Some((id, why))
+    });
+    match mistake {
         None => Ok(()),
-        Some(id) => {
-            let why = format!("no rule `{id}`; did you mean `{}`?", rules::nearest(id));
+        Some((id, why)) => {
             // A table's span begins at its header, an inline table's at its brace; the key follows.
             let start = rules.span().start;
             let key = text.get(start..).and_then(|rest| rest.find(id.as_str()));

@@ -202,6 +202,12 @@ impl Plan {
         !self.scope.operations.is_empty()
     }
 
+    /// The digest of what recovery has to print, for tokens.
+    pub fn expected_digest(&self) -> Option<String> {
+        let digest = self.expected.digest();
+        Some(digest).filter(|digest| *digest != Expectation::Anything.digest())
+    }
+
     pub fn pattern_texts(&self) -> Vec<String> {
         let texts = self.patterns.iter();
         texts

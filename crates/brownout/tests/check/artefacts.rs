@@ -16,7 +16,7 @@ struct Shown {
 }
 
 /// One for each rule that nothing but an error in the order of events at the end of a run shows, or a value.
-const SHOWN: [Shown; 5] = [
+const SHOWN: [Shown; 7] = [
     Shown {
         source: "missing-fence/exit.c",
         flags: &["-pthread"],
@@ -42,7 +42,19 @@ const SHOWN: [Shown; 5] = [
         code: 0,
     },
     Shown {
+        source: "transient-data/version_lock.c",
+        flags: &[],
+        rule: "transient-data",
+        code: 0,
+    },
+    Shown {
         source: "missing-flush/exchanged_flag.c",
+        flags: &[],
+        rule: "missing-flush",
+        code: 1,
+    },
+    Shown {
+        source: "missing-flush/atomic_count.c",
         flags: &[],
         rule: "missing-flush",
         code: 1,

@@ -69,6 +69,16 @@ fn every_store_has_the_outermost_object_and_a_field() {
 }
 
 #[test]
+fn code_without_types_stores_to_objects_that_become_known_later() {
+    for options in [&["-g", "-O0"][..], &["-g", "-O2", "-fno-tree-vectorize"]] {
+        let dir = TestDir::with("crash/cleared.c", options);
+        let shown = behaviours(&dir, &["./cleared", "pool"]);
+        let expected = BTreeMap::from([("item.key", 6), ("item.value", 6)]);
+        assert_eq!(stores(&shown, "fields"), expected, "{options:?}: {shown:#}");
+    }
+}
+
+#[test]
 fn a_stripped_program_has_types_by_structure() {
     let dir = TestDir::with("crash/nodes.c", &["-O2", "-s"]);
     let shown = behaviours(&dir, &["./nodes", "pool", "5"]);

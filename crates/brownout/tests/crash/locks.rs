@@ -85,3 +85,49 @@ fn a_lock_that_recovery_waits_for_is_a_bug() {
     let junit = dir.read("brownout.out/junit.xml");
     assert!(!junit.contains("failures=\"0\""), "{junit}");
 }
+
+#[test]
+fn who_trusts_recovery_can_let_it_decide() {
+    let dir = TestDir::with("crash/buckets.c", &["-g"]);
+    let level = "[rules]\nmissing-flush = 'unless-passed'\n";
+    std::fs::write(dir.path("brownout.toml"), level).unwrap();
+
+    // Nothing has passed if nothing was tried.
+    let untried = dir.brownout(&["check", "--", "./buckets", "pool", "put"]);
+    assert_eq!(untried.status, Some(1), "{}", untried.stderr);
+    assert_eq!(release(&dir)["severity"], "bug");
+
+    let run = check(&dir, "ignore", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let finding = release(&dir);
+    assert_eq!(finding["severity"], "warning", "{finding}");
+    assert_eq!(finding["confirmed"], false);
+    assert_eq!(sarif_levels(&dir), ["warning"]);
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(!junit.contains("<failure"), "{junit}");
+    let file = crate::run_file(&dir.path("brownout.out"));
+    assert_eq!(
+        (&file["verdict"], &file["exit_code"]),
+        (&"passed".into(), &0.into())
+    );
+
+    let run = check(&dir, "wait", &["--recover-time-limit", "300ms"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert_eq!(release(&dir)["severity"], "bug");
+
+    // What one recovery has passed says nothing about another, nor does the level stay without the file.
+    let run = check(&dir, "ignore", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    std::fs::remove_file(dir.path("brownout.toml")).unwrap();
+    let recover = ["--recover", "./buckets {pm} reset"];
+    let other = dir.brownout(&[&["crash", "brownout.out"], &recover[..]].concat());
+    assert_eq!(other.status, Some(1), "{}", other.stderr);
+    assert_eq!(release(&dir)["severity"], "bug");
+
+    let level = "[rules]\nredundant-fence = 'unless-passed'\n";
+    std::fs::write(dir.path("brownout.toml"), level).unwrap();
+    let refused = check(&dir, "ignore", &[]);
+    assert_eq!(refused.status, Some(2), "{}", refused.stderr);
+    let why = "`redundant-fence` cannot be `unless-passed`";
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
+}

@@ -10,6 +10,7 @@ mod depth;
 mod earlier_reasons;
 mod endings;
 mod exhaustive;
+mod journal;
 mod kept_results;
 mod known_failures;
 mod left_out;
@@ -24,6 +25,7 @@ mod reads;
 mod renamed;
 mod replays;
 mod run_differences;
+mod scripts;
 mod shared_memo;
 mod shared_starts;
 mod sharing;
@@ -31,6 +33,7 @@ mod states;
 mod strategies;
 mod tearing;
 mod verdicts;
+mod without_lines;
 
 #[path = "../test_dir/mod.rs"]
 mod test_dir;

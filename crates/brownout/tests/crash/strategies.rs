@@ -306,6 +306,7 @@ impl Strategy for UnderEngine {
                 loads: true,
                 trace: Some(Arc::clone(&trace)),
                 reads: None,
+                held: false,
             };
             let proposed = runner.run_under_engine(&image.files, task, engine)?;
             traces.lock().unwrap().push(trace);

@@ -24,19 +24,24 @@ impl Budget {
     }
 
     pub fn is_left(&self, point: Context) -> bool {
-        let used = self.states.get(&point).copied().unwrap_or(0);
-        self.most.is_none_or(|most| used < most)
+        self.most.is_none_or(|most| self.used(point) < most)
+    }
+
+    /// How many states were tried at a failure point.
+    pub fn used(&self, point: Context) -> u64 {
+        self.states.get(&point).copied().unwrap_or(0)
     }
 
     pub fn take(&mut self, point: Context) {
         *self.states.entry(point).or_default() += 1;
     }
 
-    /// Takes a sample, if there may be one more.
-    pub fn take_sample(&mut self, point: Context) -> bool {
-        let samples = self.samples.entry(point).or_default();
-        let is_left = *samples < MOST_SAMPLES;
-        *samples += u64::from(is_left);
-        is_left
+    /// Whether there may be one more sample.
+    pub fn is_sample_left(&self, point: Context) -> bool {
+        self.samples.get(&point).copied().unwrap_or(0) < MOST_SAMPLES
+    }
+
+    pub fn take_sample(&mut self, point: Context) {
+        *self.samples.entry(point).or_default() += 1;
     }
 }

@@ -1,13 +1,15 @@
 //! What was explored of what there is, and why something may be missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use brownout_model::Tearing;
 use brownout_report::{Covered, ExplorationCoverage, ExploredPoint};
 
 use super::behaviours::{Next, NodeId};
+use super::crash_times::Context;
 use super::explorer::{Explorer, MOST_CHOICES};
+use super::situations::sum_log10;
 use super::time_set::TimeSet;
 use super::{Exhaustive, IMPOSSIBLE};
 
@@ -17,7 +19,8 @@ impl Exhaustive {
         let situations = explorer.situations();
         let times = situations.of_target();
         let unfinished = explorer.unfinished();
-        let points = self.points(&unfinished);
+        let points = self.points(&unfinished, &explorer.sampled);
+        let [all_present, all_lost] = self.schedule.unknown_boundaries();
         let open_points = points.iter().filter(|point| !point.is_finished());
         let finished = |all: u64, open: u64| Covered::new(all - open, all);
         let open_in = |numbers: Range<u32>| -> u64 {
@@ -48,6 +51,8 @@ impl Exhaustive {
         ExplorationCoverage {
             failure_points: finished(points.len() as u64, open_points.count() as u64),
             crash_times: finished(u64::from(times), open_in(0..times)),
+            every_store: finished(u64::from(times), all_present),
+            fewest_stores: finished(u64::from(times), all_lost),
             inside_recovery: inside,
             executions: self.executions,
             copies: self.copies,
@@ -89,11 +94,11 @@ impl Exhaustive {
         (!sampled.is_empty()).then(|| {
             format!(
                 "at {} of {} crash times, the bytes that recovery reads can differ in more than {MOST_CHOICES} places, so states were \
-                 sampled: {} of about 10^{:.1}",
+                 sampled, not exhaustively: {} of about 10^{:.1}",
                 sampled.count(),
                 situations.end(),
                 self.sampled_states.len(),
-                states.fold(0.0, f64::max)
+                sum_log10(states.collect())
             )
         })
     }
@@ -118,19 +123,29 @@ impl Exhaustive {
     }
 
     /// For each failure point, at how many of its times every behaviour is known.
-    fn points(&self, unfinished: &TimeSet) -> Vec<ExploredPoint> {
-        let mut points: BTreeMap<&str, Covered> = BTreeMap::new();
+    fn points(&self, unfinished: &TimeSet, sampled: &TimeSet) -> Vec<ExploredPoint> {
+        let mut points: BTreeMap<&str, ExploredPoint> = BTreeMap::new();
+        let mut contexts: BTreeMap<&str, HashSet<Context>> = BTreeMap::new();
         for (time, explored) in (0..).zip(&self.stores.times) {
             let name = &self.stores.names[&explored.context()];
-            let covered = points.entry(name).or_default();
-            covered.of += 1;
-            covered.tried += u64::from(!unfinished.contains(time));
+            let point = points.entry(name).or_default();
+            point.crash_times.of += 1;
+            point.crash_times.tried += u64::from(!unfinished.contains(time));
+            point.sampled += u64::from(sampled.contains(time));
+            contexts.entry(name).or_default().insert(explored.context());
         }
+        let states = |name: &str| {
+            let contexts = contexts[name].iter();
+            contexts
+                .filter_map(|context| self.executions_at.get(context))
+                .sum()
+        };
         let points = points.into_iter();
         points
-            .map(|(name, crash_times)| ExploredPoint {
+            .map(|(name, point)| ExploredPoint {
                 failure_point: name.to_owned(),
-                crash_times,
+                states: states(name),
+                ..point
             })
             .collect()
     }

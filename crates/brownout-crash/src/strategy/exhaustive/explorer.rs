@@ -97,10 +97,7 @@ impl Explorer {
             let root = self.behaviours.add_root(times);
             self.roots.insert(start.clone(), root);
         }
-        self.frontier = self.roots.values().copied().collect();
-        let behaviours = &self.behaviours;
-        self.frontier
-            .sort_by_key(|&root| behaviours.times(root).first());
+        self.frontier = self.roots().collect();
         self.admitted = self.versions.situations.end();
     }
 
@@ -112,6 +109,13 @@ impl Explorer {
         let root = self.behaviours.add_root(TimeSet::default());
         self.roots.insert(start.clone(), root);
         root
+    }
+
+    /// The nodes of recoveries that have read nothing, in the order of the first crash that leads there.
+    pub fn roots(&self) -> impl Iterator<Item = NodeId> {
+        let mut roots: Vec<NodeId> = self.roots.values().copied().collect();
+        roots.sort_by_key(|&root| self.behaviours.times(root).first());
+        roots.into_iter()
     }
 
     /// The root of crashes of the target after which recovery starts so, and that no run is wanted for any more; `None` if there are none.
@@ -356,7 +360,7 @@ impl Explorer {
             true => Arc::clone(times),
             false => Arc::new(possible),
         };
-        let found = found.0.into_iter();
+        let found = found.into_vec().into_iter();
         found
             .map(|(value, possible)| (value, shared(possible)))
             .collect()
@@ -435,17 +439,21 @@ pub struct Learned {
 
 /// Byte strings that a read can see, and the situations in which it can.
 #[derive(Default)]
-struct Found(Vec<(ValueId, TimeSet)>);
+pub struct Found(Vec<(ValueId, TimeSet)>);
 
 impl Found {
     /// Adds times after all others.
-    fn push(&mut self, value: ValueId, times: Range<u32>) {
+    pub fn push(&mut self, value: ValueId, times: Range<u32>) {
         let known = self.0.iter().position(|(known, _)| *known == value);
         let at = known.unwrap_or_else(|| {
             self.0.push((value, TimeSet::default()));
             self.0.len() - 1
         });
         self.0[at].1.push(times);
+    }
+
+    pub fn into_vec(self) -> Vec<(ValueId, TimeSet)> {
+        self.0
     }
 }
 

@@ -7,6 +7,7 @@ use super::crash_times::Start;
 use super::explorer::Explorer;
 use super::failures::{FailureSite, site_inside};
 use super::known_runs::KnownRun;
+use super::schedule::Schedule;
 use super::{Exhaustive, UNREADABLE};
 use crate::crash_point::CrashPoint;
 use crate::trial::Trial;
@@ -50,10 +51,14 @@ impl Exhaustive {
         let Some(start) = self.start_of(trial) else {
             return;
         };
-        self.executions += u64::from(trial.same_as.is_none());
-        self.copies += u64::from(observation.is_copy);
-        if let Some(reason) = &observation.run_anew {
-            *self.run_anew.entry(reason.clone()).or_default() += 1;
+        if trial.same_as.is_none() {
+            self.executions += 1;
+            let point = self.stores.times[self.times[&trial.point.event] as usize].context();
+            *self.executions_at.entry(point).or_default() += 1;
+            self.copies += u64::from(observation.is_copy);
+            if let Some(reason) = &observation.run_anew {
+                *self.run_anew.entry(reason.clone()).or_default() += 1;
+            }
         }
         self.gaps.extend(observation.gaps.iter().cloned());
         let inputs = observation.other_inputs.iter();
@@ -145,7 +150,7 @@ impl Exhaustive {
             self.confirm(explorer, learned.end);
         }
         for time in learned.too_open {
-            self.want_samples(explorer, learned.end, time);
+            self.sampled_times.add(learned.end, time);
         }
         for end in explorer.take_failing_ends() {
             self.confirm(explorer, end);
@@ -158,6 +163,8 @@ impl Exhaustive {
         let (differing, runs) = self.known_runs.observe_more(&situations.differing);
         situations.differing = differing;
         explorer.restart();
+        self.schedule = Schedule::new(explorer);
+        self.sampled_times.clear();
         self.ended.retain(|_, run| run.is_unobserved);
         self.inside.clear();
         self.failures.clear();

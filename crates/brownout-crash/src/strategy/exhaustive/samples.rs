@@ -1,9 +1,8 @@
 //! Samples of the states of one crash, where there are too many combinations to explore all: a log with a checksum is read
 //! as a whole, so that each of its lines doubles the number of states.
 //!
-//! In this order: everything lost that can be lost, each unit alone lost, each alone kept, each alone with its last store torn (if
-//! stores can be), everything that was stored before some time, and then states at random. That everything is kept is what the
-//! first run has shown.
+//! In this order: everything kept, everything lost that can be lost, each unit alone lost, each alone kept, each alone with its last
+//! store torn (if stores can be), everything that was stored before some time, and then states at random.
 
 use brownout_model::{PmAddress, PossibleMemory, ReadClass, Tearing, Time};
 
@@ -14,104 +13,140 @@ const WORD: u64 = 8;
 const NEWEST: Time = Time(u64::MAX);
 const OLDEST: Time = Time(0);
 
-/// States that a crash can leave, given what it can leave at all and the units that matter.
-pub fn samples(crash: &PossibleMemory, units: &[PmAddress], seed: u64) -> Vec<PossibleMemory> {
-    let all = |time| state(crash, units, |_| time);
-    let alone = |chosen: PmAddress, here, elsewhere| {
-        state(
+/// States that a crash can leave, one after the other.
+pub struct Samples {
+    /// All that it can leave.
+    crash: PossibleMemory,
+    /// The units that matter.
+    units: Vec<PmAddress>,
+    /// The size of a unit if recovery has crashed, too: then what it has read stays true.
+    inside: Option<u64>,
+    waiting: std::vec::IntoIter<Sample>,
+    random: Random,
+}
+
+/// How a state is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sample {
+    /// With what was stored before some time.
+    Before(Time),
+    /// Everything is kept but one unit, by number.
+    Lost(usize),
+    /// Everything is lost but one unit.
+    Kept(usize),
+    /// Everything is kept but some words of the last store to a unit: those with even or with odd numbers, so that a store of two words
+    /// is torn in both ways.
+    Torn(usize, usize),
+    Random,
+}
+
+impl Samples {
+    /// States after a crash of the target, or if recovery has crashed, too, after both: then with the size of a unit.
+    pub fn new(
+        crash: PossibleMemory,
+        units: Vec<PmAddress>,
+        inside: Option<u64>,
+        seed: u64,
+    ) -> Self {
+        let numbers: Vec<usize> = (0..units.len()).collect();
+        let mut samples = vec![Sample::Before(NEWEST), Sample::Before(OLDEST)];
+        samples.extend(spread(&numbers).map(|&unit| Sample::Lost(unit)));
+        samples.extend(spread(&numbers).map(|&unit| Sample::Kept(unit)));
+        if inside.is_none() {
+            if crash.tearing() == Tearing::Words {
+                samples.extend(
+                    spread(&numbers).flat_map(|&unit| [0, 1].map(|rest| Sample::Torn(unit, rest))),
+                );
+            }
+            let mut stored: Vec<Time> =
+                units.iter().flat_map(|&unit| crash.losable(unit)).collect();
+            stored.sort();
+            stored.dedup();
+            // Before the first of them is what was stored when everything is lost.
+            let later = stored.get(1..).unwrap_or_default();
+            samples.extend(spread(later).map(|&time| Sample::Before(time)));
+        }
+        samples.extend([Sample::Random; OF_EACH_KIND]);
+        Self {
             crash,
             units,
-            |unit| if unit == chosen { here } else { elsewhere },
-        )
-    };
-    let mut stored: Vec<Time> = units.iter().flat_map(|&unit| crash.losable(unit)).collect();
-    stored.sort();
-    stored.dedup();
-    // Before the first of them is what was stored when everything is lost.
-    let later = stored.get(1..).unwrap_or_default();
-    let mut random = Random(seed);
-    let mut samples = vec![all(OLDEST)];
-    samples.extend(spread(units).map(|&unit| alone(unit, OLDEST, NEWEST)));
-    samples.extend(spread(units).map(|&unit| alone(unit, NEWEST, OLDEST)));
-    let can_tear = crash.tearing() == Tearing::Words;
-    if can_tear {
-        samples.extend(spread(units).flat_map(|&unit| torn(crash, units, unit)));
+            inside,
+            waiting: samples.into_iter(),
+            random: Random(seed),
+        }
     }
-    samples.extend(spread(later).map(|&time| all(time)));
-    samples.extend((0..OF_EACH_KIND).map(|_| {
+
+    /// A state after a crash of the target.
+    fn state(&mut self, sample: Sample) -> PossibleMemory {
+        let Self {
+            crash,
+            units,
+            random,
+            ..
+        } = self;
         let mut memory = crash.clone();
-        for &unit in units {
-            let losable = crash.losable(unit);
-            let present = random.below(losable.len() + 1);
-            let first_lost = losable.get(present).copied().unwrap_or(NEWEST);
-            memory.keep_torn_at(unit, first_lost, |_| can_tear && random.below(2) == 0);
+        for (number, &unit) in units.iter().enumerate() {
+            let before = match sample {
+                Sample::Before(time) => time,
+                Sample::Lost(lost) if lost == number => OLDEST,
+                Sample::Kept(kept) if kept != number => OLDEST,
+                Sample::Lost(_) | Sample::Kept(_) => NEWEST,
+                Sample::Torn(torn, rest) => {
+                    let last = crash.losable(unit).last().copied();
+                    let last = last.filter(|_| torn == number).unwrap_or(NEWEST);
+                    memory.keep_torn_at(unit, last, |word| word % 2 == rest);
+                    continue;
+                }
+                Sample::Random => {
+                    let losable = crash.losable(unit);
+                    let present = random.below(losable.len() + 1);
+                    let first_lost = losable.get(present).copied().unwrap_or(NEWEST);
+                    let can_tear = crash.tearing() == Tearing::Words;
+                    memory.keep_torn_at(unit, first_lost, |_| can_tear && random.below(2) == 0);
+                    continue;
+                }
+            };
+            memory.keep_issued_before(unit, before);
         }
         memory
-    }));
-    samples
-}
+    }
 
-/// States in which the last store to a unit is torn and everything else is kept: of its words, those with even or with odd
-/// numbers are present, so that a store of two words is torn in both ways.
-fn torn(crash: &PossibleMemory, units: &[PmAddress], unit: PmAddress) -> Vec<PossibleMemory> {
-    let last = crash.losable(unit).last().copied();
-    let states = last.into_iter().flat_map(|last| {
-        [0, 1].map(|rest| {
-            let mut memory = state(crash, units, |_| NEWEST);
-            memory.keep_torn_at(unit, last, |word| word % 2 == rest);
-            memory
-        })
-    });
-    states.collect()
-}
-
-/// States of a crash inside recovery. What the interrupted recovery has read stays true in all of them.
-pub fn samples_inside(
-    crash: &PossibleMemory,
-    (units, size): (&[PmAddress], u64),
-    seed: u64,
-) -> Vec<PossibleMemory> {
-    // Word by word, because a whole unit can have too many contents. The newest stores come first.
-    let all = |chosen: &mut dyn FnMut(usize, usize) -> usize| {
-        let mut memory = crash.clone();
-        for (number, unit) in units.iter().enumerate() {
+    /// A state after a crash inside recovery.
+    fn state_inside(&mut self, sample: Sample, size: u64) -> PossibleMemory {
+        let mut memory = self.crash.clone();
+        for (number, unit) in self.units.iter().enumerate() {
+            // Word by word, because a whole unit can have too many contents. The newest stores come first.
             for word in (unit.offset..unit.offset + size).step_by(WORD as usize) {
                 let at = PmAddress {
                     offset: word,
                     ..*unit
                 };
                 let classes: Vec<ReadClass> = memory.may_read(at, WORD).iter().collect();
-                memory.choose(&classes[chosen(number, classes.len() - 1)]);
+                let oldest = classes.len() - 1;
+                let chosen = match sample {
+                    Sample::Before(OLDEST) => oldest,
+                    Sample::Lost(lost) if lost == number => oldest,
+                    Sample::Kept(kept) if kept != number => oldest,
+                    Sample::Random => self.random.below(oldest + 1),
+                    _ => 0,
+                };
+                memory.choose(&classes[chosen]);
             }
         }
         memory
-    };
-    let numbers: Vec<usize> = (0..units.len()).collect();
-    let mut random = Random(seed);
-    let mut samples = vec![all(&mut |_, oldest| oldest)];
-    samples.extend(
-        spread(&numbers)
-            .map(|&alone| all(&mut |unit, oldest| if unit == alone { oldest } else { 0 })),
-    );
-    samples.extend(
-        spread(&numbers)
-            .map(|&alone| all(&mut |unit, oldest| if unit == alone { 0 } else { oldest })),
-    );
-    samples.extend((0..OF_EACH_KIND).map(|_| all(&mut |_, oldest| random.below(oldest + 1))));
-    samples
+    }
 }
 
-/// What a crash leaves that has in each unit the stores before some time.
-fn state(
-    crash: &PossibleMemory,
-    units: &[PmAddress],
-    mut before: impl FnMut(PmAddress) -> Time,
-) -> PossibleMemory {
-    let mut memory = crash.clone();
-    for &unit in units {
-        memory.keep_issued_before(unit, before(unit));
+impl Iterator for Samples {
+    type Item = PossibleMemory;
+
+    fn next(&mut self) -> Option<PossibleMemory> {
+        let sample = self.waiting.next()?;
+        Some(match self.inside {
+            None => self.state(sample),
+            Some(size) => self.state_inside(sample, size),
+        })
     }
-    memory
 }
 
 /// At most [`OF_EACH_KIND`] of the elements, evenly spread.
@@ -169,11 +204,33 @@ mod tests {
             let bytes = memory.may_read(line(number), 16).certain().unwrap();
             [bytes[0], bytes[8]]
         };
-        let samples = samples(&crash, &units, 1);
-        let samples = samples.iter();
+        let samples = Samples::new(crash, units, None, 1);
         samples
-            .map(|memory| (0..LINES).map(|number| words(memory, number)).collect())
+            .map(|memory| (0..LINES).map(|number| words(&memory, number)).collect())
             .collect()
+    }
+
+    #[test]
+    fn samples_go_from_the_ends_to_the_middle() {
+        let samples = sampled(Tearing::Whole);
+        let lines = LINES as usize;
+        let all = |value: u8| vec![[value; 2]; lines];
+        let alone = |value: u8, number: usize| {
+            let mut state = all(1 - value);
+            state[number] = [value; 2];
+            state
+        };
+        let before = |count: usize| {
+            let mut state = all(0);
+            state[..count].fill([1; 2]);
+            state
+        };
+        let mut expected = vec![all(1), all(0)];
+        expected.extend((0..lines).map(|number| alone(0, number)));
+        expected.extend((0..lines).map(|number| alone(1, number)));
+        expected.extend((1..lines).map(before));
+        assert_eq!(samples[..expected.len()], expected);
+        assert_eq!(samples.len(), expected.len() + OF_EACH_KIND);
     }
 
     #[test]

@@ -178,9 +178,7 @@ impl Situations {
             .flat_map(|known| known.numbers.clone());
         let mut logs: Vec<f64> = inside.map(|number| self.states_log10(number)).collect();
         logs.push(of_target);
-        let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let sum: f64 = logs.iter().map(|log| 10_f64.powf(log - largest)).sum();
-        largest + sum.log10()
+        sum_log10(logs)
     }
 
     /// All memory that the crashes can have left, as far as it agrees with what the interrupted recoveries have read; if one `unit`
@@ -224,6 +222,13 @@ impl Situations {
             time,
         )
     }
+}
+
+/// The decimal logarithm of the sum of numbers of which these are the decimal logarithms. There must be at least one.
+pub fn sum_log10(logs: Vec<f64>) -> f64 {
+    let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = logs.iter().map(|log| 10_f64.powf(log - largest)).sum();
+    largest + sum.log10()
 }
 
 /// Keeps the contents in which these bytes are at an address. Returns whether there are any.

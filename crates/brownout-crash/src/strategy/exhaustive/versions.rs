@@ -82,6 +82,13 @@ impl Versions {
         self.unit_size
     }
 
+    /// The units that recovery has read, in order.
+    pub fn known_units(&self) -> Vec<Unit> {
+        let mut units: Vec<Unit> = self.by_unit.keys().copied().collect();
+        units.sort_unstable();
+        units
+    }
+
     /// A version of a unit, by its number.
     pub fn version(&self, unit: Unit, number: usize) -> Version {
         self.by_unit[&unit].all[number]

@@ -71,6 +71,19 @@ impl OpenCalls {
         }
     }
 
+    /// Gives an empty vector memory for its first calls: a write to the heap would have the kernel divide a huge page of it in each
+    /// process that was forked.
+    ///
+    /// # Safety
+    /// Nothing else uses the memory as long as the thread exists, and the global allocator does not free it.
+    pub(crate) unsafe fn lend(&mut self, room: core::ops::Range<u64>) {
+        let first = room.start.next_multiple_of(align_of::<Open>() as u64);
+        self.first = first as *mut Open;
+        self.len = 0;
+        self.capacity = room.end.saturating_sub(first) as usize / size_of::<Open>();
+        self.room = self.capacity.min(self.limit);
+    }
+
     /// Notes that the instruction at `pc` faulted before it had done anything.
     pub fn faulted(&mut self, pc: u64, stack: u64) {
         self.repeated_pc = pc;
@@ -86,7 +99,7 @@ impl OpenCalls {
 
     /// Works on the calls.
     pub(crate) fn edit<R>(&mut self, work: impl FnOnce(&mut Vec<Open>) -> R) -> R {
-        // SAFETY: the parts are those of a vector that is nowhere else: `new` and this function leave such
+        // SAFETY: the parts are those of a vector that is nowhere else: `new`, `lend` and this function leave such
         // here, and the assembly changes no more than the length, within `room`, having written what it adds.
         let vector = unsafe { Vec::from_raw_parts(self.first, self.len, self.capacity) };
         let mut open = ManuallyDrop::new(vector);

@@ -77,6 +77,14 @@ impl RecordPlan {
         RecordPlan { source, ..self }
     }
 
+    /// The plan for a recording in which each record draws its number.
+    pub fn drawing(self) -> RecordPlan {
+        RecordPlan {
+            order: self.order & !(RecordPlan::BORROWS | RecordPlan::MAY_BORROW),
+            ..self
+        }
+    }
+
     /// In `order`: the record borrows its number.
     pub const BORROWS: u8 = 0x80;
     /// In `order`: the record borrows its number if [`super::EventArea::extra`] is not zero.

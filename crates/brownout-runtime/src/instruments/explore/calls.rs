@@ -3,7 +3,7 @@
 //! Calls that are not known to do so end the branch. What a process writes to its standard output and error goes to its
 //! mailbox.
 
-use super::{STATE, file_reads, mailbox, other_files, read_calls};
+use super::{STATE, busy_memory, file_reads, mailbox, other_files, read_calls};
 use crate::arch::instruments::pm::emulate::load_bytes;
 use crate::arch::instruments::pm::syscalls;
 use crate::arch::translator::syscalls::SET_THREAD_POINTER;
@@ -85,7 +85,10 @@ pub fn check(context: &mut Context) {
     other_files::note(nr, &args);
     match nr {
         linux::__NR_mmap => file_reads::before_map(context, &args),
-        linux::__NR_munmap => file_reads::unmapped(args[0], args[1]),
+        linux::__NR_munmap => {
+            file_reads::unmapped(args[0], args[1]);
+            busy_memory::before_unmap(args[0], args[1]);
+        }
         _ => {}
     }
 }
@@ -111,7 +114,7 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
     match nr {
         _ if PRIVATE.contains(&nr) || syscalls::LOOKS_UP.contains(&nr) => true,
         SET_THREAD_POINTER => true,
-        linux::__NR_write | linux::__NR_writev => is_output(a),
+        linux::__NR_write | linux::__NR_writev => is_output(a) || is_discarded(a),
         linux::__NR_openat => is_private_open(a as i32, b, c),
         _ if nr != syscalls::CREATE && syscalls::OPENS.contains(&nr) => {
             is_private_open(linux::AT_FDCWD, a, b)
@@ -147,20 +150,32 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
     }
 }
 
-/// Whether opening a file changes nothing outside of the process, and neither this nor reading from it has to wait. Explored
-/// files may be opened for writing: they are only written through mappings, which are private.
+/// Whether opening a file changes nothing outside of the process, and neither this nor reading from it has to wait. Files may
+/// be opened for writing: explored ones are only written through mappings, which are private, and a call that writes to another file is
+/// not private.
 fn is_private_open(directory: i32, path: u64, flags: u64) -> bool {
-    if flags & u64::from(linux::O_TRUNC) != 0 {
-        return false;
-    }
+    let truncates = flags & u64::from(linux::O_TRUNC) != 0;
     let Some(stat) = stat_at((directory, path), 0) else {
         // There is nothing to open, but it may be created.
-        return flags & u64::from(linux::O_CREAT) == 0;
+        return flags & u64::from(linux::O_CREAT) == 0 && !truncates;
     };
-    let waits = stat.st_mode & linux::S_IFMT == linux::S_IFIFO;
     let is_read = flags as u32 & linux::O_ACCMODE == linux::O_RDONLY;
-    let mut state = STATE.lock();
-    !waits && (is_read || state.file_of(stat.st_dev, stat.st_ino).is_some())
+    match stat.st_mode & linux::S_IFMT {
+        linux::S_IFCHR if DISCARDING.contains(&stat.st_rdev) => true,
+        linux::S_IFREG => !truncates,
+        linux::S_IFIFO => false,
+        _ => is_read && !truncates,
+    }
+}
+
+/// The numbers of the devices that take what is written and do nothing with it: `/dev/null` and `/dev/zero`.
+const DISCARDING: [u64; 2] = [1 << 8 | 3, 1 << 8 | 5];
+
+/// Whether what is written to a descriptor is gone.
+fn is_discarded(fd: u64) -> bool {
+    sys::fstat(fd as i32).is_some_and(|stat| {
+        stat.st_mode & linux::S_IFMT == linux::S_IFCHR && DISCARDING.contains(&stat.st_rdev)
+    })
 }
 
 /// Whether no other process shares the position of a descriptor.
@@ -215,6 +230,7 @@ pub fn make(
             Some(raw) => Outcome::Done(raw),
             None => make(context, nr, args),
         },
+        linux::__NR_write | linux::__NR_writev if !is_output(args[0]) => make(context, nr, args),
         linux::__NR_write => Outcome::Done(put(context, args[0], &[(args[1], args[2])])),
         linux::__NR_writev => match buffers(context, args[1], args[2]) {
             Some(buffers) => Outcome::Done(put(context, args[0], &buffers)),

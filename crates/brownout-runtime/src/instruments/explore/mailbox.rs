@@ -1,5 +1,6 @@
 //! The process's end of its mailbox: questions and answers, output, and why the copy has to be run anew.
 
+use crate::memory;
 use crate::sys;
 use crate::wire;
 use brownout_ring::explore::{self, Mailbox, shared_effect, turn};
@@ -38,10 +39,11 @@ pub fn open(number: u32) {
     MAILBOX.store((&raw const *mailbox).cast_mut(), Ordering::Relaxed);
 }
 
-/// Maps a mailbox. It stays mapped until the process ends.
+/// Maps a mailbox. It stays mapped until the process ends; copies of the process do not have it.
 fn map(number: u32) -> Option<&'static Mailbox> {
     let offset = explore::mailbox_offset(number as usize);
     let addr = wire::map(wire::READ_WRITE, offset, size_of::<Mailbox>())?;
+    memory::leave_out_of_forks(addr, size_of::<Mailbox>() as u64);
     // SAFETY: a mapping of that size that is never unmapped; every field is atomic.
     Some(unsafe { &*(addr as *const Mailbox) })
 }

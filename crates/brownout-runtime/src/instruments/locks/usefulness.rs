@@ -12,7 +12,11 @@ const TRIALS: u32 = 64;
 /// In an entry of [`INSTRUCTIONS`]: something was released.
 const RELEASED: u32 = 1 << 31;
 
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static PUBLISHED: [AtomicU64; ENTRIES] = [const { AtomicU64::new(0) }; ENTRIES];
+// SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
+#[unsafe(link_section = ".bss.tables")]
 static INSTRUCTIONS: [AtomicU32; ENTRIES] = [const { AtomicU32::new(0) }; ENTRIES];
 
 fn index(address: u64) -> usize {

@@ -22,6 +22,7 @@
 //!    system call from which it will be sent there.
 
 mod fragment;
+mod huge_table;
 mod table;
 
 pub use fragment::{Boundary, Draft, Fragment, Repair, Special};
@@ -201,7 +202,7 @@ impl Cache {
     /// Puts the code and the tables on huge pages: a process that forks often copies their page tables each time.
     pub fn collapse(&mut self) {
         self.collapse_code();
-        table::collapse();
+        huge_table::collapse();
     }
 
     /// Whether most of the current unit cannot be reached any more.

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 pub const BASE: u64 = 0x7ff0_0000;
 const BYTES: u64 = FAR * 8;
 /// The table is made writable in pieces of this size.
-const PIECE: u64 = 1 << 20;
+pub const PIECE: u64 = 1 << 20;
 // SAFETY: a section of zeroed memory, which the loader's layout puts behind what is written often.
 #[unsafe(link_section = ".bss.tables")]
 static WRITABLE: [AtomicU64; (BYTES / PIECE / 64) as usize] =
@@ -54,30 +54,18 @@ pub fn create() {
 
 const _: () = assert!(HASH_SLOTS * size_of::<HashSlot>() <= HUGE_PAGE as usize);
 
-/// Puts what was written of the branch table, and the hash table, on huge pages.
-pub fn collapse() {
-    memory::collapse(hash_table());
-    if GIVEN_UP.load(Ordering::Relaxed) {
-        return;
-    }
-    let mut start = BASE.next_multiple_of(HUGE_PAGE);
-    while start + HUGE_PAGE <= BASE + BYTES {
-        if (start..start + HUGE_PAGE)
-            .step_by(PIECE as usize)
-            .any(is_writable)
-        {
-            // One mapping with the same rights throughout.
-            (start..start + HUGE_PAGE)
-                .step_by(PIECE as usize)
-                .for_each(make_writable);
-            memory::collapse(start);
-        }
-        start += HUGE_PAGE;
-    }
+/// Where the branch table ends.
+pub fn end() -> u64 {
+    BASE + BYTES
 }
 
 /// Set when the target has taken the table's addresses for itself.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// Whether the target has taken the table's addresses for itself.
+pub fn is_given_up() -> bool {
+    GIVEN_UP.load(Ordering::Relaxed)
+}
 
 /// Whether a range touches the branch table.
 pub fn overlaps(start: u64, end: u64) -> bool {
@@ -98,12 +86,13 @@ pub fn hash_table() -> u64 {
 }
 
 /// Whether the piece of the table that holds an address of it was made writable.
-fn is_writable(addr: u64) -> bool {
+pub fn is_writable(addr: u64) -> bool {
     let piece = (addr - BASE) / PIECE;
     WRITABLE[(piece / 64) as usize].load(Ordering::Relaxed) >> (piece % 64) & 1 != 0
 }
 
-fn make_writable(addr: u64) {
+/// Makes the piece of the table writable that holds an address of it.
+pub fn make_writable(addr: u64) {
     if is_writable(addr) {
         return;
     }

@@ -129,6 +129,13 @@ impl InitialStack {
         }
     }
 
+    /// The program does not find the vDSO.
+    pub fn hide_vdso(&self) {
+        if let Some(at) = self.auxiliary_index(auxvec::AT_SYSINFO_EHDR) {
+            self.set_word(at, u64::from(auxvec::AT_IGNORE));
+        }
+    }
+
     /// Makes the auxiliary vector speak of the target.
     pub fn describe(&self, program: &Image, interpreter_base: u64, path: &CStr, vdso: Option<u64>) {
         self.set_auxiliary(auxvec::AT_PHDR, program.headers);

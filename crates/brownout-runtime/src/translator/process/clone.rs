@@ -183,6 +183,10 @@ fn clone_thread(context: &mut Context, request: CloneRequest, creation: u64) -> 
     new.creation = creation;
     new.in_rust = 1;
     register(new);
+    if is_thread {
+        let cleared = thread_pointer::cleared(request.flags, &request.args, &request.structure);
+        hooks::thread_created(context, new, cleared);
+    }
     // The child must not get a signal before it has its context; it sets its mask itself.
     let before = sys::set_mask(!0);
     let raw = issue(&request, Some(new.stack), child);
@@ -199,6 +203,7 @@ fn clone_thread(context: &mut Context, request: CloneRequest, creation: u64) -> 
 
 /// The first Rust code of a cloned thread.
 pub extern "C" fn thread_begin(context: &mut Context) {
+    hooks::thread_begins(context);
     context.tid = sys::gettid();
     context.epoch = crate::translator::cache::EPOCH.load(Ordering::Relaxed);
     signal::install_for_thread(context);
@@ -289,6 +294,8 @@ pub fn fork_copy(context: &mut Context) -> Raw {
         args: [0, size_of_val(&structure) as u64, 0, 0, 0, 0],
         structure: Some(structure),
     };
+    // It will be copied again and again, and so will its copies.
+    FORKS.fetch_max(MANY_FORKS, Ordering::Relaxed);
     let before = sys::set_mask(!0);
     let raw = fork_quiesced(context, &request, |_| ());
     if raw == 0 {

@@ -88,6 +88,19 @@ OPERATION by_case(struct bucket *b, int what) {
 
 OPERATION by_copy(struct entry *e, const char *text, size_t len) { memcpy(e->value.text + 4, text, len); }
 
+static inline void construct(struct entry *e) {
+    e->key = 5;
+    e->valid = 6;
+}
+
+/* Where the object is constructed, one register holds its end and only another one its typed address. */
+OPERATION before_the_end(char **end, char *start) {
+    char *last = __atomic_fetch_sub(end, sizeof(struct entry), __ATOMIC_SEQ_CST);
+    void *memory = last - sizeof(struct entry);
+    if ((char *)memory >= start)
+        construct(memory);
+}
+
 OPERATION without_type(void *raw) { ((uint64_t *)raw)[2] = 9; }
 
 OPERATION passes_on(struct pair *p) { without_type(&p->second); }
@@ -111,5 +124,7 @@ int main(int argc, char **argv) {
     by_case(globals.bucket, argc);
     by_copy(&pair->first, argv[0], 4);
     passes_on(pair);
+    char *end = (char *)(pair + 1);
+    before_the_end(&end, (char *)pair);
     return 0;
 }

@@ -91,7 +91,7 @@ fn sources(share: &TypedShare) -> [(&'static str, u64); 4] {
     [
         ("debug information", share.debug_info),
         ("allocation", share.allocation),
-        ("structure (no debug information)", share.structural),
+        ("pattern of accesses", share.structural),
         ("none", share.none),
     ]
 }
@@ -111,8 +111,10 @@ fn print_text(types: &StoreTypes, frequent: &Frequent, out: &mut impl Write) -> 
     for &(ty, stores, objects) in &frequent.types {
         let name = OneLine(types.names.type_name(ty).into());
         let objects = number_of(objects, "object");
-        let size = types.names.size(ty);
-        writeln!(out, "  {stores:>10}  {name}  ({objects} of {size} B)")?;
+        match types.names.size(ty) {
+            0 => writeln!(out, "  {stores:>10}  {name}  ({objects})")?,
+            size => writeln!(out, "  {stores:>10}  {name}  ({objects} of {size} B)")?,
+        }
     }
     if !frequent.fields.is_empty() {
         writeln!(out, "\nMost frequent fields")?;

@@ -3,9 +3,11 @@
 pub mod calls;
 pub mod coverage;
 pub mod events;
+pub mod hold;
 pub mod locks;
 pub mod other_inputs;
 pub mod pm;
+pub mod schedule;
 pub mod unwind;
 
 #[cfg(test)]

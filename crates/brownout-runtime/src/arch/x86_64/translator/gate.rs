@@ -295,6 +295,7 @@ unsafe extern "C" {
     fn gate_fault();
     fn gate_stale();
     fn gate_hash();
+    fn gate_exit();
     fn gate_enter() -> !;
     fn gate_syscall();
     fn gate_syscall_insn();
@@ -359,6 +360,11 @@ pub unsafe fn clone(nr: u32, args: &[u64; 6], child: *mut Context) -> u64 {
 pub unsafe fn thread_exit(word: *const u32, status: u64) -> ! {
     // SAFETY: the caller's promise.
     unsafe { gate_thread_exit(word, status) }
+}
+
+/// Where generated code goes to be served by Rust code, once it has set `Context::exit`.
+pub fn exit() -> u64 {
+    gate_exit as *const () as u64
 }
 
 /// The return trampoline of the runtime's own signal handlers.

@@ -1,4 +1,5 @@
-//! The thread pointer: the base of the target's FS segment, by which glibc and musl name a thread (`pthread_t`).
+//! The thread pointer: the base of the target's FS segment, by which glibc and musl name a thread (`pthread_t`). And what else of
+//! the arguments of `clone` has another place on each architecture.
 
 use crate::sys::linux;
 
@@ -14,6 +15,21 @@ pub fn requested(flags: u64, args: &[u64; 6], structure: &Option<[u64; 11]>) -> 
     match structure {
         Some(structure) => structure[CLONE3_TLS],
         None => args[CLONE_TLS],
+    }
+}
+
+/// Place of the child's id among the arguments of `clone`, and in the structure of `clone3`.
+const CLONE_CHILD_ID: usize = 3;
+const CLONE3_CHILD_ID: usize = 2;
+
+/// The word that the kernel clears when the new thread ends; 0 if there is none.
+pub fn cleared(flags: u64, args: &[u64; 6], structure: &Option<[u64; 11]>) -> u64 {
+    if flags & u64::from(linux::CLONE_CHILD_CLEARTID) == 0 {
+        return 0;
+    }
+    match structure {
+        Some(structure) => structure[CLONE3_CHILD_ID],
+        None => args[CLONE_CHILD_ID],
     }
 }
 

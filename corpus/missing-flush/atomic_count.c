@@ -1,0 +1,17 @@
+/* A count that is incremented by a locked instruction is no lock, and the version of none: its flush is forgotten. */
+// variants: clwb clflushopt clflush
+#include "../pm.h"
+
+struct table {
+  uint64_t newest, count;
+};
+
+int main(int argc, char **argv) {
+  struct table *table = (struct table *)map_pool(argv[1]);
+  for (uint64_t key = 1; key < 9; key++) {
+    STORE(table->newest, key);
+    PERSIST(table->newest); // expect: flush-covers-many
+    LOCK_INC(table->count); // expect: missing-flush
+  }
+  return 0;
+}

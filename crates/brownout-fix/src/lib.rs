@@ -1,0 +1,30 @@
+//! Repairs of crash-consistency bugs: edits of the target's source that add the missing flushes and fences.
+//!
+//! Implements Hippocrates (Neal, *Automated Techniques for Creating Reliable Persistent-Memory Systems*, chapter 3) at the level of source code. A repair only adds flushes and
+//! fences, which force what evictions and timing could do anyway: it does no harm (§3.4).
+//!
+//! This crate neither prints nor runs anything. Its callers know the findings, judge traces and write files.
+#![forbid(unsafe_code)]
+
+mod diff;
+mod edit;
+mod helper;
+mod idiom;
+mod macros;
+mod patched_trace;
+mod refusal;
+mod repair;
+mod statement;
+mod stored_object;
+mod syntax;
+
+pub use diff::unified;
+pub use edit::{Edit, EditConflict, apply, in_order};
+pub use idiom::{CallEffect, Idioms};
+pub use macros::MacroDefinitions;
+pub use patched_trace::{
+    AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
+};
+pub use refusal::Refusal;
+pub use repair::{RepairOperation, RepairRequest, Scope, SourceRepair};
+pub use syntax::{Language, SourceTree};

@@ -1,0 +1,69 @@
+//! Why a finding is not repaired, in sentences that say what a person can do.
+
+/// Why there is no repair.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    #[error("no frame of its stack has a source line of the program; compile it with -g")]
+    NoSource,
+    #[error("{file} cannot be read ({why}); run `brownout fix` where the sources are")]
+    Unreadable { file: String, why: String },
+    #[error(
+        "{file} has changed since the program was built ({why}); build and check the program again"
+    )]
+    Stale { file: String, why: &'static str },
+    #[error(
+        "{file} is neither C, C++ nor Rust as its name says; insert the flush or fence by hand"
+    )]
+    OtherLanguage { file: String },
+    #[error(
+        "the syntax of {file} around line {line} is not understood; insert the flush or fence by hand"
+    )]
+    NotParsed { file: String, line: u32 },
+    #[error(
+        "line {line} of {file} is inside a macro definition; repair the macro by hand, or replace its use by a function"
+    )]
+    MacroDefinition { file: String, line: u32 },
+    #[error(
+        "the store at line {line} of {file} is made by the macro {name}, and its definition or its arguments do not show what it stores to; insert the flush after its use by hand"
+    )]
+    MacroUse {
+        file: String,
+        line: u32,
+        name: String,
+    },
+    #[error(
+        "line {line} of {file} has no store whose address can be written down; insert the flush by hand"
+    )]
+    NoStore { file: String, line: u32 },
+    #[error(
+        "line {line} of {file} has several stores and the debug information does not say which; put them on lines of their own, build and check again"
+    )]
+    SeveralStores { file: String, line: u32 },
+    #[error(
+        "`{object}` at line {line} of {file} is a bit-field, which has no address; flush the structure by hand"
+    )]
+    BitField {
+        file: String,
+        line: u32,
+        object: String,
+    },
+    #[error(
+        "at line {line} of {file}, {part} does it, after which nothing can be inserted; put it in a statement of its own"
+    )]
+    NoPlace {
+        file: String,
+        line: u32,
+        part: &'static str,
+    },
+    #[error(
+        "`{object}` at line {line} of {file} means something else after the statement, which changes what it depends on; insert the flush by hand"
+    )]
+    Changes {
+        file: String,
+        line: u32,
+        object: String,
+    },
+    #[error("{0}")]
+    Rule(&'static str),
+}

@@ -1,0 +1,409 @@
+//! Repairs: the edits that make one statement flush what it stores, or fence after it.
+
+use std::ops::Range;
+
+use crate::Refusal;
+use crate::edit::Edit;
+use crate::helper::{self, SYNC, WRITE_BACK};
+use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
+use crate::macros::MacroDefinitions;
+use crate::statement::Statement;
+use crate::stored_object::{StoredObject, primary};
+use crate::syntax::{Language, SourceTree, descendants};
+
+/// What a repair adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RepairOperation {
+    /// A flush of what the statement stores.
+    Flush,
+    /// A fence.
+    Fence,
+    /// Both.
+    FlushAndFence,
+    /// An entry in the log of a libpmemobj transaction, before the statement.
+    Log,
+}
+
+impl RepairOperation {
+    pub fn flushes(self) -> bool {
+        matches!(self, Self::Flush | Self::FlushAndFence)
+    }
+
+    pub fn fences(self) -> bool {
+        matches!(self, Self::Fence | Self::FlushAndFence)
+    }
+}
+
+/// Where the operation is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Scope {
+    /// After the statement (before it, if it is an entry in a log).
+    Statement,
+    /// After the loop around the statement.
+    Loop,
+}
+
+/// A statement that is to be repaired.
+#[derive(Clone, Copy)]
+pub struct RepairRequest<'a> {
+    pub source: &'a SourceTree,
+    pub line: u32,
+    pub column: Option<u32>,
+    pub scope: Scope,
+    pub operation: RepairOperation,
+    /// What is stored is in one cache line each time.
+    pub one_line: bool,
+    /// The program relies on `msync`.
+    pub syncs: bool,
+    pub macros: &'a MacroDefinitions,
+    pub idioms: &'a Idioms,
+}
+
+/// How a statement is repaired.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceRepair {
+    pub edits: Vec<Edit>,
+    /// The lines of the statement or loop, counted from 1.
+    pub lines: Range<u32>,
+    /// What is added, which can be more than was asked for: an idiom may flush and fence.
+    pub operation: RepairOperation,
+    /// The added code.
+    pub code: Vec<String>,
+}
+
+impl RepairRequest<'_> {
+    pub fn repair(&self) -> Result<SourceRepair, Refusal> {
+        let statement = Statement::at(self.source, self.line, self.column)?;
+        if self.operation == RepairOperation::Fence {
+            return self.fence(&statement);
+        }
+        let object = StoredObject::of(&statement, self.line, self.column, self.macros)?;
+        let offset = statement.node.start_byte();
+        if self.operation == RepairOperation::Log {
+            let code = vec![self.log(&object)];
+            let edits = statement.insert_before(&code)?;
+            return Ok(self.done(&statement, edits, code, RepairOperation::Log));
+        }
+        let (object, mut edits, lead) = self.save(&statement, object)?;
+        let mut code = Vec::new();
+        let operation = self.flush_code(&statement, &object, offset, &mut code);
+        if uses(&code, WRITE_BACK) {
+            edits.extend(helper::add(WRITE_BACK, self.source, offset));
+        }
+        if uses(&code, SYNC) {
+            edits.extend(helper::add(SYNC, self.source, offset));
+        }
+        edits.extend(statement.surround(&lead, &code)?);
+        let code = lead.into_iter().chain(code).collect();
+        Ok(self.done(&statement, edits, code, operation))
+    }
+
+    fn done(
+        &self,
+        statement: &Statement<'_>,
+        edits: Vec<Edit>,
+        code: Vec<String>,
+        operation: RepairOperation,
+    ) -> SourceRepair {
+        SourceRepair {
+            edits,
+            lines: statement.lines(),
+            operation,
+            code,
+        }
+    }
+
+    fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, Refusal> {
+        let around = match self.scope {
+            Scope::Statement => Some(*statement),
+            Scope::Loop => statement.enclosing_loop(),
+        };
+        let around = around.ok_or(Refusal::NoPlace {
+            file: self.source.path.clone(),
+            line: self.line,
+            part: "a statement outside of loops",
+        })?;
+        let code = vec![self.fence_code(&around)];
+        let edits = around.insert_after(&code)?;
+        Ok(self.done(&around, edits, code, RepairOperation::Fence))
+    }
+
+    /// Saves the address of an object whose expression has an effect, in a variable before the statement.
+    fn save(
+        &self,
+        statement: &Statement<'_>,
+        object: StoredObject,
+    ) -> Result<(StoredObject, Vec<Edit>, Vec<String>), Refusal> {
+        let Some(range) = object.saved.clone() else {
+            return Ok((object, Vec::new(), Vec::new()));
+        };
+        let in_block = statement
+            .node
+            .parent()
+            .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"));
+        let place = object.place.clone().unwrap_or_default();
+        let changes = Refusal::Changes {
+            file: self.source.path.clone(),
+            line: self.line,
+            object: place.clone(),
+        };
+        if !in_block || statement.node.kind() == "declaration" {
+            return Err(changes);
+        }
+        let name = format!("pm_stored_{}", self.line);
+        let declaration = match self.source.language {
+            Language::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
+            Language::Cpp => format!("auto *{name} = &{};", primary(&place)),
+            Language::Rust => format!("let {name} = &raw mut {place};"),
+        };
+        let saved = StoredObject {
+            address: name.clone(),
+            place: Some(format!("*{name}")),
+            length: object.length,
+            saved: None,
+        };
+        Ok((
+            saved,
+            vec![Edit::replace(range, format!("*{name}"))],
+            vec![declaration],
+        ))
+    }
+
+    /// Adds the code that flushes an object and, if it is asked for or cannot be avoided, fences. Returns what it does.
+    fn flush_code(
+        &self,
+        statement: &Statement<'_>,
+        object: &StoredObject,
+        offset: usize,
+        code: &mut Vec<String>,
+    ) -> RepairOperation {
+        let find = |deed| {
+            self.idioms
+                .find(deed, self.source, offset, self.one_line, self.macros)
+        };
+        let call = |idiom: &Idiom| self.call(statement, idiom, object);
+        if self.syncs {
+            let sync = find(Deed::Persist).map(|idiom| call(&idiom));
+            code.push(sync.unwrap_or_else(|| self.range_call(SYNC, object)));
+            return RepairOperation::FlushAndFence;
+        }
+        let persist = find(Deed::Persist).map(|idiom| call(&idiom));
+        let flush = find(Deed::Flush).map(|idiom| call(&idiom));
+        let library = self.library(statement, object);
+        let wants_fence = self.operation.fences();
+        match (persist, flush, library) {
+            (Some(persist), _, _) if wants_fence => code.push(persist),
+            (_, Some(flush), _) => {
+                code.push(flush);
+                if wants_fence {
+                    code.push(self.fence_code(statement));
+                }
+            }
+            // It also fences, which does no harm.
+            (Some(persist), None, None) => {
+                code.push(persist);
+                return RepairOperation::FlushAndFence;
+            }
+            (_, None, Some([_, persist])) if wants_fence => code.push(persist),
+            (_, None, Some([flush, _])) => code.push(flush),
+            (None, None, None) => {
+                code.push(self.range_call(WRITE_BACK, object));
+                if wants_fence {
+                    code.push(self.fence_code(statement));
+                }
+            }
+        }
+        self.operation
+    }
+
+    /// Flush and persist of a library that the file uses.
+    fn library(&self, statement: &Statement<'_>, object: &StoredObject) -> Option<[String; 2]> {
+        let names = ["flush", "persist"];
+        if includes(self.source, "libpmem.h") {
+            return Some(names.map(|name| self.range_call(&format!("pmem_{name}"), object)));
+        }
+        includes(self.source, "libpmemobj").then(|| {
+            names.map(|name| {
+                let idiom = Idiom {
+                    name: format!("pmemobj_{name}"),
+                    form: Form::Pool,
+                    bang: false,
+                    example: None,
+                };
+                self.call(statement, &idiom, object)
+            })
+        })
+    }
+
+    fn call(&self, statement: &Statement<'_>, idiom: &Idiom, object: &StoredObject) -> String {
+        let name = &idiom.name;
+        let place = object.place.clone();
+        let place = place.unwrap_or_else(|| format!("*{}", primary(&object.address)));
+        match idiom.form {
+            Form::Nothing => format!("{name}{}();", if idiom.bang { "!" } else { "" }),
+            Form::Place if idiom.bang => format!("{name}!({place});"),
+            Form::Place => format!("{name}({place});"),
+            Form::Range => self.wrapped(statement, name, self.range_call(name, object)),
+            Form::Pointer => {
+                let address = self.address(name, object);
+                self.wrapped(statement, name, format!("{name}({address});"))
+            }
+            Form::Pool => {
+                let address = &object.address;
+                let pool = self
+                    .pool(statement, idiom)
+                    .unwrap_or_else(|| format!("pmemobj_pool_by_ptr({address})"));
+                format!("{name}({pool}, {address}, {});", self.length(object))
+            }
+        }
+    }
+
+    /// The call in an unsafe block, if its function is unsafe and the statement is not in such a block.
+    fn wrapped(&self, statement: &Statement<'_>, name: &str, call: String) -> String {
+        if self.source.language != Language::Rust || statement.is_unsafe() {
+            return call;
+        }
+        let declaration = rust_function(self.source, name);
+        let is_unsafe = declaration.is_none_or(|text| text.contains("unsafe fn"));
+        match is_unsafe || call.contains("&*") {
+            true => format!("unsafe {{ {} }};", call.trim_end_matches(';')),
+            false => call,
+        }
+    }
+
+    fn range_call(&self, name: &str, object: &StoredObject) -> String {
+        format!(
+            "{name}({}, {});",
+            self.address(name, object),
+            self.length(object)
+        )
+    }
+
+    /// The address in the type that a function takes.
+    fn address(&self, name: &str, object: &StoredObject) -> String {
+        let address = &object.address;
+        if self.source.language == Language::Rust {
+            let taken = rust_function(self.source, name).unwrap_or("*const u8");
+            let pointer = ["*const u8", "*mut u8", "*const c_void", "*mut c_void"];
+            let pointer = pointer.iter().find(|pointer| taken.contains(**pointer));
+            return match pointer {
+                Some(pointer) => {
+                    let address = match address.starts_with("&raw") {
+                        true => format!("({address})"),
+                        false => address.clone(),
+                    };
+                    match pointer.contains("mut") {
+                        true => format!("{address}.cast_mut().cast()"),
+                        false => format!("{address}.cast()"),
+                    }
+                }
+                None => address.clone(),
+            };
+        }
+        // A function that takes a plain pointer must not be given a volatile one.
+        let is_ours = [WRITE_BACK, SYNC].contains(&name);
+        match !is_ours
+            && self.source.text.contains("volatile")
+            && self.source.language == Language::C
+        {
+            true => format!("(void *){}", address_operand(address)),
+            false => address.clone(),
+        }
+    }
+
+    fn length(&self, object: &StoredObject) -> String {
+        match (&object.length, &object.place) {
+            (Some(length), _) => length.clone(),
+            (None, Some(place)) if self.source.language == Language::Rust => {
+                format!("std::mem::size_of_val(&{place})")
+            }
+            (None, Some(place)) => format!("sizeof({place})"),
+            (None, None) => format!("sizeof(*{})", primary(&object.address)),
+        }
+    }
+
+    /// The pool that an earlier call named, if the variable is there.
+    fn pool(&self, statement: &Statement<'_>, idiom: &Idiom) -> Option<String> {
+        let example = idiom.example.clone();
+        let function = statement.function()?;
+        let example = example.unwrap_or_else(|| "pop".to_owned());
+        let is_word = example.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let declares = |node: &tree_sitter::Node<'_>| {
+            matches!(node.kind(), "parameter_declaration" | "declaration")
+                && node.start_byte() < statement.node.start_byte()
+                && self.source.text_of(*node).contains("PMEMobjpool")
+                && descendants(*node).iter().any(|part| {
+                    part.kind() == "identifier" && self.source.text_of(*part) == example
+                })
+        };
+        let is_there = is_word && descendants(function).iter().any(declares);
+        is_there.then_some(example)
+    }
+
+    fn fence_code(&self, statement: &Statement<'_>) -> String {
+        let offset = statement.node.start_byte();
+        let known = self
+            .idioms
+            .find(Deed::Fence, self.source, offset, true, self.macros);
+        if let Some(idiom) = known {
+            let bang = if idiom.bang { "!" } else { "" };
+            let call = format!("{}{bang}();", idiom.name);
+            return match idiom.bang {
+                true => call,
+                false => self.wrapped(statement, &idiom.name, call),
+            };
+        }
+        if self.source.language == Language::Rust {
+            let fence = "std::arch::asm!(\"sfence\", options(nostack, preserves_flags))";
+            return match statement.is_unsafe() {
+                true => format!("{fence};"),
+                false => format!("unsafe {{ {fence} }};"),
+            };
+        }
+        let fence = if includes(self.source, "libpmem.h") {
+            "pmem_drain();"
+        } else if includes(self.source, "mmintrin.h") || includes(self.source, "immintrin.h") {
+            "_mm_sfence();"
+        } else {
+            "__builtin_ia32_sfence();"
+        };
+        fence.to_owned()
+    }
+
+    fn log(&self, object: &StoredObject) -> String {
+        if includes(self.source, "libpmemobj++") {
+            return format!("pmem::obj::transaction::snapshot({});", object.address);
+        }
+        self.range_call("pmemobj_tx_add_range_direct", object)
+    }
+}
+
+/// The operand of a cast.
+fn address_operand(address: &str) -> String {
+    match address.starts_with('&') {
+        true => address.to_owned(),
+        false => primary(address),
+    }
+}
+
+fn uses(code: &[String], name: &str) -> bool {
+    code.iter()
+        .any(|line| line.starts_with(&format!("{name}(")) || line.contains(&format!(" {name}(")))
+}
+
+/// The declaration of a function of a Rust file, without its body.
+fn rust_function<'s>(source: &'s SourceTree, name: &str) -> Option<&'s str> {
+    let mut functions = descendants(source.root())
+        .into_iter()
+        .filter(|node| node.kind() == "function_item");
+    let function = functions.find(|node| {
+        let named = node.child_by_field_name("name");
+        named.is_some_and(|named| source.text_of(named) == name)
+    })?;
+    let body = function.child_by_field_name("body")?;
+    Some(&source.text[function.start_byte()..body.start_byte()])
+}
+
+#[cfg(test)]
+#[path = "repair_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! Repairs of statements, by example.
+
+use super::*;
+use crate::edit::{apply, in_order};
+use crate::idiom::CallEffect;
+
+struct Example<'a> {
+    path: &'a str,
+    text: &'a str,
+    at: (u32, Option<u32>),
+    operation: RepairOperation,
+}
+
+impl Example<'_> {
+    fn repaired(&self, observe: impl FnOnce(&SourceTree, &mut Idioms)) -> Result<String, Refusal> {
+        let source = SourceTree::new(self.path, self.text.to_owned())?;
+        let mut idioms = Idioms::default();
+        observe(&source, &mut idioms);
+        let macros = MacroDefinitions::of(&source, &|_, _| None);
+        let request = RepairRequest {
+            source: &source,
+            line: self.at.0,
+            column: self.at.1,
+            scope: Scope::Statement,
+            operation: self.operation,
+            one_line: true,
+            syncs: false,
+            macros: &macros,
+            idioms: &idioms,
+        };
+        let repair = request.repair()?;
+        Ok(apply(self.text, &in_order(repair.edits).unwrap()))
+    }
+}
+
+#[test]
+fn the_helper_of_the_program_is_used() {
+    let text = "void persist(const void *p, size_t n);\nvoid f(struct s *s)\n{\n\ts->x = 1;\n\tpersist(s, 8);\n\ts->y++;\n}\n";
+    let example = Example {
+        path: "x.c",
+        text,
+        at: (6, None),
+        operation: RepairOperation::FlushAndFence,
+    };
+    let repaired = example.repaired(|source, idioms| {
+        idioms.observe(source, 5, Some(2), CallEffect::Flush);
+        idioms.observe(source, 5, Some(2), CallEffect::Fence);
+    });
+    assert!(
+        repaired
+            .unwrap()
+            .ends_with("\ts->y++;\n\tpersist(&s->y, sizeof(s->y));\n}\n")
+    );
+}
+
+#[test]
+fn libpmem_is_used_where_it_is_included() {
+    let text = "#include <libpmem.h>\nvoid f(struct s *s)\n{\n\ts->x = 1;\n}\n";
+    let code = |operation| {
+        Example {
+            path: "x.c",
+            text,
+            at: (4, None),
+            operation,
+        }
+        .repaired(|_, _| ())
+        .unwrap()
+    };
+    assert!(code(RepairOperation::Flush).contains("\tpmem_flush(&s->x, sizeof(s->x));\n"));
+    assert!(
+        code(RepairOperation::FlushAndFence).contains("\tpmem_persist(&s->x, sizeof(s->x));\n")
+    );
+    assert!(code(RepairOperation::Fence).contains("\tpmem_drain();\n"));
+}
+
+#[test]
+fn a_file_without_an_idiom_gets_a_helper() {
+    let text = "#include <stdio.h>\nvoid f(struct s *s)\n{\n\ts->x = 1;\n}\n";
+    let example = Example {
+        path: "x.c",
+        text,
+        at: (4, None),
+        operation: RepairOperation::FlushAndFence,
+    };
+    let repaired = example.repaired(|_, _| ()).unwrap();
+    assert!(
+        repaired.contains("static inline void pm_write_back("),
+        "{repaired}"
+    );
+    assert!(
+        repaired.ends_with(
+            "\ts->x = 1;\n\tpm_write_back(&s->x, sizeof(s->x));\n\t__builtin_ia32_sfence();\n}\n"
+        ),
+        "{repaired}"
+    );
+}
+
+#[test]
+fn an_address_with_an_effect_is_saved() {
+    let text = "#include <libpmem.h>\nvoid f(int *p)\n{\n\t*p++ = 1;\n}\n";
+    let example = Example {
+        path: "x.c",
+        text,
+        at: (4, Some(7)),
+        operation: RepairOperation::Flush,
+    };
+    let expected = "\t__typeof__(*p++) *pm_stored_4 = &(*p++);\n\t*pm_stored_4 = 1;\n\tpmem_flush(pm_stored_4, sizeof(*pm_stored_4));\n";
+    let repaired = example.repaired(|_, _| ()).unwrap();
+    assert!(repaired.contains(expected), "{repaired}");
+}
+
+#[test]
+fn pools_are_named_or_found() {
+    let text = "#include <libpmemobj.h>\nvoid f(PMEMobjpool *pop, struct s *s)\n{\n\ts->x = 1;\n}\nvoid g(struct s *s)\n{\n\ts->x = 1;\n}\n";
+    let code = |line| {
+        Example {
+            path: "x.c",
+            text,
+            at: (line, None),
+            operation: RepairOperation::FlushAndFence,
+        }
+        .repaired(|_, _| ())
+        .unwrap()
+    };
+    assert!(code(4).contains("pmemobj_persist(pop, &s->x, sizeof(s->x));"));
+    assert!(code(8).contains("pmemobj_persist(pmemobj_pool_by_ptr(&s->x), &s->x, sizeof(s->x));"));
+}
+
+#[test]
+fn a_log_entry_comes_before_the_store() {
+    let text = "#include <libpmemobj.h>\nvoid f(struct s *s)\n{\n\tif (s)\n\t\ts->x = 1;\n}\n";
+    let example = Example {
+        path: "x.c",
+        text,
+        at: (5, None),
+        operation: RepairOperation::Log,
+    };
+    let expected =
+        "\tif (s) {\n\t\tpmemobj_tx_add_range_direct(&s->x, sizeof(s->x));\n\t\ts->x = 1;\n\t}\n";
+    let repaired = example.repaired(|_, _| ()).unwrap();
+    assert!(repaired.contains(expected), "{repaired}");
+}
+
+#[test]
+fn a_fence_can_follow_the_loop() {
+    let text = "void f(char *p)\n{\n\tfor (int i = 0; i < 4; i++)\n\t\tclwb(p + i);\n}\n";
+    let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+    let request = RepairRequest {
+        source: &source,
+        line: 4,
+        column: None,
+        scope: Scope::Loop,
+        operation: RepairOperation::Fence,
+        one_line: true,
+        syncs: false,
+        macros: &MacroDefinitions::default(),
+        idioms: &Idioms::default(),
+    };
+    let repair = request.repair().unwrap();
+    let repaired = apply(text, &in_order(repair.edits).unwrap());
+    assert!(
+        repaired.ends_with("\t\tclwb(p + i);\n\t__builtin_ia32_sfence();\n}\n"),
+        "{repaired}"
+    );
+    assert_eq!(repair.lines, 3..5);
+}
+
+#[test]
+fn rust_is_repaired_in_its_own_terms() {
+    let text =
+        "unsafe fn persist(from: *const u8, len: usize) {}\nfn f(p: &mut S) {\n    p.x = 1;\n}\n";
+    let example = Example {
+        path: "x.rs",
+        text,
+        at: (3, None),
+        operation: RepairOperation::FlushAndFence,
+    };
+    let repaired = example.repaired(|source, idioms| {
+        let caller = SourceTree::new(
+            "x.rs",
+            format!(
+                "{}fn g() {{ unsafe {{\n    persist(p, 8);\n}} }}\n",
+                source.text
+            ),
+        )
+        .unwrap();
+        idioms.observe(&caller, 6, Some(5), CallEffect::Flush);
+        idioms.observe(&caller, 6, Some(5), CallEffect::Fence);
+    });
+    let expected =
+        "    unsafe { persist((&raw const p.x).cast(), std::mem::size_of_val(&p.x)) };\n";
+    let repaired = repaired.unwrap();
+    assert!(repaired.contains(expected), "{repaired}");
+}

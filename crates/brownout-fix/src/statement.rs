@@ -1,0 +1,396 @@
+//! Statements: which one a position belongs to, and how code is put after it.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use crate::Refusal;
+use crate::edit::Edit;
+use crate::syntax::{Language, SourceTree, ancestors, descendants};
+
+/// A statement after which code can be inserted.
+#[derive(Clone, Copy)]
+pub(crate) struct Statement<'s> {
+    pub node: Node<'s>,
+    pub source: &'s SourceTree,
+}
+
+const LOOPS: [&str; 7] = [
+    "for_statement",
+    "while_statement",
+    "do_statement",
+    "for_range_loop",
+    "for_expression",
+    "while_expression",
+    "loop_expression",
+];
+const BLOCKS: [&str; 5] = [
+    "compound_statement",
+    "case_statement",
+    "block",
+    "translation_unit",
+    "source_file",
+];
+const FUNCTIONS: [&str; 4] = [
+    "function_definition",
+    "lambda_expression",
+    "function_item",
+    "closure_expression",
+];
+
+/// A part of the syntax in which nothing can be inserted after the expression that is there.
+fn closed_part(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "return_statement" | "return_expression" | "co_return_statement" => "a return statement",
+        "if_statement" | "while_statement" | "switch_statement" | "if_expression"
+        | "while_expression" | "match_expression" | "do_statement" => "a condition",
+        "for_statement" | "for_range_loop" | "for_expression" => "the head of a loop",
+        "field_initializer_list" => "the initialiser list of a constructor",
+        _ => return None,
+    })
+}
+
+impl<'s> Statement<'s> {
+    /// The innermost statement at a position.
+    pub fn at(source: &'s SourceTree, line: u32, column: Option<u32>) -> Result<Self, Refusal> {
+        let not_parsed = || Refusal::NotParsed {
+            file: source.path.clone(),
+            line,
+        };
+        let offset = source.offset(line, column).ok_or_else(|| Refusal::Stale {
+            file: source.path.clone(),
+            why: "it has fewer lines",
+        })?;
+        let root = source.root();
+        let leaf = root.descendant_for_byte_range(offset, offset);
+        let leaf = leaf.ok_or_else(not_parsed)?;
+        let mut below: Option<Node<'_>> = None;
+        for node in std::iter::once(leaf).chain(ancestors(leaf)) {
+            let kind = node.kind();
+            if node.is_error() {
+                return Err(not_parsed());
+            }
+            if kind == "preproc_def" || kind == "preproc_function_def" || kind == "macro_definition"
+            {
+                return Err(Refusal::MacroDefinition {
+                    file: source.path.clone(),
+                    line,
+                });
+            }
+            if let Some(part) = closed_part(kind)
+                && !below.is_some_and(|below| is_body(node, below))
+            {
+                return Err(Refusal::NoPlace {
+                    file: source.path.clone(),
+                    line,
+                    part,
+                });
+            }
+            let parent_is_block = node.parent().is_some_and(|up| BLOCKS.contains(&up.kind()));
+            let is_tail = source.language == Language::Rust
+                && parent_is_block
+                && node.is_named()
+                && node.kind() != "block"
+                && !node.kind().ends_with("comment");
+            if is_simple(kind) || is_tail {
+                return match node.has_error() {
+                    true => Err(not_parsed()),
+                    false => Ok(Self { node, source }),
+                };
+            }
+            if FUNCTIONS.contains(&kind) {
+                break;
+            }
+            below = Some(node);
+        }
+        Err(not_parsed())
+    }
+
+    /// The loop around the statement in its function, if there is one.
+    pub fn enclosing_loop(&self) -> Option<Self> {
+        let in_function = ancestors(self.node).take_while(|node| !FUNCTIONS.contains(&node.kind()));
+        let mut loops = in_function.filter(|node| LOOPS.contains(&node.kind()));
+        let node = loops.next()?;
+        // In Rust a loop is an expression, which may be a statement with a semicolon.
+        let node = node
+            .parent()
+            .filter(|parent| parent.kind() == "expression_statement")
+            .unwrap_or(node);
+        let source = self.source;
+        Some(Self { node, source }).filter(|found| !found.node.has_error())
+    }
+
+    /// The function that the statement is in.
+    pub fn function(&self) -> Option<Node<'s>> {
+        ancestors(self.node).find(|node| FUNCTIONS.contains(&node.kind()))
+    }
+
+    /// Its lines, counted from 1.
+    pub fn lines(&self) -> Range<u32> {
+        let range = self.node.byte_range();
+        let last = range.end.saturating_sub(1).max(range.start);
+        self.source.line_of(range.start)..self.source.line_of(last) + 1
+    }
+
+    /// The edits that put `lines` after the statement, with braces if it is the only one of its branch.
+    pub fn insert_after(&self, lines: &[String]) -> Result<Vec<Edit>, Refusal> {
+        self.surround(&[], lines)
+    }
+
+    /// The edits that put `lines` before the statement.
+    pub fn insert_before(&self, lines: &[String]) -> Result<Vec<Edit>, Refusal> {
+        self.surround(lines, &[])
+    }
+
+    pub fn surround(&self, before: &[String], after: &[String]) -> Result<Vec<Edit>, Refusal> {
+        let (source, node) = (self.source, self.node);
+        // What a label stands before stays a statement of the block around it.
+        let mut outer = node;
+        while let Some(parent) = outer.parent()
+            && parent.kind() == "labeled_statement"
+        {
+            outer = parent;
+        }
+        let parent = outer.parent();
+        let in_block = parent.is_some_and(|parent| BLOCKS.contains(&parent.kind()));
+        if in_block {
+            return Ok(self.surround_in_block(before, after));
+        }
+        let Some(head_end) = parent.and_then(|parent| head_end(parent, outer)) else {
+            return Err(Refusal::NoPlace {
+                file: source.path.clone(),
+                line: source.line_of(node.start_byte()),
+                part: "a part of another statement",
+            });
+        };
+        let parent = parent.unwrap_or(outer);
+        let outer_indent = source.indent(parent.start_byte()).to_owned();
+        let indent = format!("{outer_indent}{}", source.indent_unit());
+        let mut edits = vec![Edit::insert(head_end, " {")];
+        let starts_line = self.starts_line();
+        let gap = head_end..outer.start_byte();
+        let mut lead = String::new();
+        for line in before {
+            lead.push_str(&format!("{line}\n{indent}"));
+        }
+        if starts_line {
+            edits.push(Edit::insert(outer.start_byte(), lead));
+        } else {
+            edits.push(Edit::replace(gap, format!("\n{indent}{lead}")));
+        }
+        let own_indent = if starts_line {
+            source.indent(outer.start_byte()).to_owned()
+        } else {
+            indent
+        };
+        let mut tail = String::new();
+        for line in after {
+            tail.push_str(&format!("\n{own_indent}{line}"));
+        }
+        tail.push_str(&format!("\n{outer_indent}}}"));
+        edits.push(Edit::insert(self.end_with_comment(outer), tail));
+        edits.retain(|edit| !edit.text.is_empty());
+        Ok(edits)
+    }
+
+    fn surround_in_block(&self, before: &[String], after: &[String]) -> Vec<Edit> {
+        let (source, node) = (self.source, self.node);
+        let indent = source.indent(node.start_byte()).to_owned();
+        let mut edits = Vec::new();
+        let needs_semicolon =
+            source.language == Language::Rust && !source.text_of(node).ends_with([';', '}']);
+        if needs_semicolon && !after.is_empty() {
+            edits.push(Edit::insert(node.end_byte(), ";"));
+        }
+        if !before.is_empty() {
+            let lead: String = before
+                .iter()
+                .map(|line| format!("{line}\n{indent}"))
+                .collect();
+            edits.push(Edit::insert(node.start_byte(), lead));
+        }
+        if !after.is_empty() {
+            let tail: String = after
+                .iter()
+                .map(|line| format!("\n{indent}{line}"))
+                .collect();
+            edits.push(Edit::insert(self.end_with_comment(node), tail));
+        }
+        edits
+    }
+
+    /// Whether nothing but blanks stands before it on its line.
+    fn starts_line(&self) -> bool {
+        let at = self.node.start_byte();
+        let line = self.source.line_range(self.source.line_of(at));
+        line.is_some_and(|line| self.source.text[line.start..at].trim().is_empty())
+    }
+
+    /// The end of a node, or of the comment that follows it on its line.
+    fn end_with_comment(&self, node: Node<'_>) -> usize {
+        let source = self.source;
+        let end = node.end_byte();
+        let Some(line) = source.line_range(source.line_of(end)) else {
+            return end;
+        };
+        let rest = source.text[end..line.end].trim_end();
+        let comment = rest.trim_start();
+        let is_closed = comment.starts_with("/*")
+            && comment.ends_with("*/")
+            && comment.matches("*/").count() == 1;
+        match comment.starts_with("//") || is_closed {
+            true => end + rest.len(),
+            false => end,
+        }
+    }
+
+    /// Whether the statement is below an `unsafe` block or in an unsafe function.
+    pub fn is_unsafe(&self) -> bool {
+        ancestors(self.node)
+            .take_while(|node| node.kind() != "source_file")
+            .any(|node| node.kind() == "unsafe_block")
+    }
+
+    /// The call at a position, if the statement has one there; the only one if the position is not known.
+    pub fn call_at(&self, offset: Option<usize>) -> Option<Node<'s>> {
+        let calls = descendants(self.node)
+            .into_iter()
+            .filter(|node| matches!(node.kind(), "call_expression" | "macro_invocation"));
+        let calls: Vec<Node<'s>> = calls.collect();
+        let around = |offset: usize| {
+            let around = calls
+                .iter()
+                .filter(|call| call.byte_range().contains(&offset));
+            around.min_by_key(|call| call.byte_range().len()).copied()
+        };
+        match (&calls[..], offset) {
+            (_, Some(offset)) if around(offset).is_some() => around(offset),
+            ([call], _) => Some(*call),
+            _ => None,
+        }
+    }
+}
+
+fn is_simple(kind: &str) -> bool {
+    matches!(
+        kind,
+        "expression_statement" | "declaration" | "let_declaration"
+    )
+}
+
+/// Whether `node` is what `parent` executes, not what it tests.
+fn is_body(parent: Node<'_>, node: Node<'_>) -> bool {
+    let bodies = ["body", "consequence", "alternative"];
+    let mut found = bodies
+        .iter()
+        .filter_map(|field| parent.child_by_field_name(field));
+    found.any(|body| body.id() == node.id())
+}
+
+/// Where the head of a statement ends whose body is `body`.
+fn head_end(parent: Node<'_>, body: Node<'_>) -> Option<usize> {
+    let is_branch = parent.kind() == "else_clause" || is_body(parent, body);
+    if !is_branch {
+        return None;
+    }
+    let mut cursor = parent.walk();
+    let children = parent.children(&mut cursor);
+    let before =
+        children.filter(|child| child.end_byte() <= body.start_byte() && child.kind() != "comment");
+    before.last().map(|last| last.end_byte())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::edit::{apply, in_order};
+
+    fn after(path: &str, text: &str, line: u32) -> Result<String, Refusal> {
+        after_column(path, text, line, None)
+    }
+
+    fn after_column(
+        path: &str,
+        text: &str,
+        line: u32,
+        column: Option<u32>,
+    ) -> Result<String, Refusal> {
+        let source = SourceTree::new(path, text.to_owned())?;
+        let statement = Statement::at(&source, line, column)?;
+        let edits = statement.insert_after(&["fence();".to_owned()])?;
+        Ok(apply(text, &in_order(edits).unwrap()))
+    }
+
+    #[test]
+    fn code_is_put_after_the_comment_of_a_statement() {
+        let text = "void f(void)\n{\n\tp->x = 1; /* why */\n\tg();\n}\n";
+        let expected = "void f(void)\n{\n\tp->x = 1; /* why */\n\tfence();\n\tg();\n}\n";
+        assert_eq!(after("x.c", text, 3).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_only_statement_of_a_branch_gets_braces() {
+        let text = "void f(void)\n{\n\tif (a)\n\t\tp->x = 1;\n\telse\n\t\tp->x = 2; // two\n}\n";
+        let first = "\tif (a) {\n\t\tp->x = 1;\n\t\tfence();\n\t}\n\telse\n";
+        assert!(after("x.c", text, 4).unwrap().contains(first));
+        let second = "\telse {\n\t\tp->x = 2; // two\n\t\tfence();\n\t}\n}\n";
+        assert!(after("x.c", text, 6).unwrap().contains(second));
+    }
+
+    #[test]
+    fn a_branch_on_one_line_is_spread_over_several() {
+        let text = "void f(void) {\n  if (a) p->x = 1;\n  g();\n}\n";
+        let expected = "void f(void) {\n  if (a) {\n    p->x = 1;\n    fence();\n  }\n  g();\n}\n";
+        assert_eq!(after_column("x.c", text, 2, Some(15)).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_body_of_a_loop_gets_braces_and_its_head_is_refused() {
+        let text = "void f(void)\n{\n\tfor (i = 0;\n\t     i < 3; p->n++)\n\t\ta[i] = 1;\n}\n";
+        assert!(
+            after("x.c", text, 5)
+                .unwrap()
+                .contains("p->n++) {\n\t\ta[i] = 1;\n\t\tfence();\n\t}\n")
+        );
+        let refused = after("x.c", text, 4).unwrap_err();
+        assert!(matches!(
+            refused,
+            Refusal::NoPlace {
+                part: "the head of a loop",
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn returns_and_conditions_are_refused() {
+        let text = "int f(void)\n{\n\tif (p->x = 1)\n\t\tg();\n\treturn p->x = 2;\n}\n";
+        for line in [3, 5] {
+            let refused = after("x.c", text, line).unwrap_err();
+            assert!(matches!(refused, Refusal::NoPlace { .. }), "{refused}");
+        }
+    }
+
+    #[test]
+    fn macro_definitions_are_refused() {
+        let text = "#define SET(p) \\\n\t(p)->x = 1\nvoid f(void) { SET(q); }\n";
+        let refused = after("x.c", text, 2).unwrap_err();
+        assert!(matches!(refused, Refusal::MacroDefinition { .. }));
+    }
+
+    #[test]
+    fn a_rust_block_keeps_its_type_when_its_last_expression_is_a_store() {
+        let text = "fn f(p: *mut u64) {\n    unsafe {\n        *p = 1\n    }\n}\n";
+        let expected = "        *p = 1;\n        fence();\n    }\n";
+        assert!(after("x.rs", text, 3).unwrap().contains(expected));
+    }
+
+    #[test]
+    fn a_loop_is_found_only_in_the_same_function() {
+        let text = "void f(void)\n{\n\twhile (a) {\n\t\tx = 1;\n\t}\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let statement = Statement::at(&source, 4, None).unwrap();
+        assert_eq!(statement.enclosing_loop().unwrap().lines(), 3..6);
+        assert!(statement.function().is_some());
+    }
+}

@@ -1,0 +1,517 @@
+//! What a statement stores to: the expression of its address, and of its length.
+//!
+//! Stores are assignments, increments, calls of the C library's copying functions, atomic operations, and uses of macros whose
+//! definition shows one of these. An expression that has an effect of its own (`*p++ = x`) cannot be written a second time: its
+//! address is saved before the store.
+//!
+//! Can miss: stores of functions that are called, which have frames of their own; inline assembly; operators that a C++ class
+//! overloads.
+
+use std::ops::Range;
+
+use tree_sitter::Node;
+
+use crate::Refusal;
+use crate::macros::MacroDefinitions;
+use crate::statement::Statement;
+use crate::syntax::{Language, SourceTree, ancestors, descendants};
+
+/// The object that a store changes, as source text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoredObject {
+    /// An expression of pointer type.
+    pub address: String,
+    /// The object itself, if it is an expression that can be assigned to.
+    pub place: Option<String>,
+    /// Its length in bytes, as an expression; that of `place` if there is none.
+    pub length: Option<String>,
+    /// The bytes of the assigned expression that have an effect: the address has to be saved there.
+    pub saved: Option<Range<usize>>,
+}
+
+/// An expression of a statement that stores.
+struct StoreExpression<'s> {
+    node: Node<'s>,
+    /// The bytes that debug information names.
+    operator: Range<usize>,
+    target: Target<'s>,
+}
+
+enum Target<'s> {
+    /// An expression that is assigned to.
+    Place(Node<'s>),
+    /// An expression of a pointer, and of a number of bytes.
+    Bytes(Node<'s>, Length<'s>),
+    /// A macro, with its object and what was substituted for.
+    Macro(StoredObject),
+}
+
+enum Length<'s> {
+    Of(Node<'s>),
+    /// That of the string which is there now.
+    String,
+    /// That of what the pointer points to.
+    Pointee,
+    Constant(&'static str),
+    /// So many elements of what the pointer points to.
+    Elements(Node<'s>),
+}
+
+impl StoredObject {
+    /// The object of the store at a position of a statement.
+    pub fn of(
+        statement: &Statement<'_>,
+        line: u32,
+        column: Option<u32>,
+        macros: &MacroDefinitions,
+    ) -> Result<Self, Refusal> {
+        let source = statement.source;
+        let file = source.path.clone();
+        let mut stores = store_expressions(statement, macros);
+        // A variable of C is not in persistent memory. One of C++ can be a reference.
+        let in_memory = stores
+            .iter()
+            .filter(|store| !store.is_to_variable())
+            .count();
+        if source.language == Language::C || in_memory > 0 {
+            stores.retain(|store| !store.is_to_variable());
+        }
+        let offset = source.offset(line, column);
+        let Some(chosen) = choose(&stores, column.and(offset)) else {
+            return Err(match stores.is_empty() {
+                true => no_store(statement, line, offset, macros),
+                false => Refusal::SeveralStores { file, line },
+            });
+        };
+        chosen.object(source, line, statement)
+    }
+}
+
+fn no_store(
+    statement: &Statement<'_>,
+    line: u32,
+    offset: Option<usize>,
+    macros: &MacroDefinitions,
+) -> Refusal {
+    let source = statement.source;
+    let file = source.path.clone();
+    let called = statement
+        .call_at(offset)
+        .and_then(|call| callee(source, call));
+    match called.filter(|name| macros.is_macro(name)) {
+        Some(name) => Refusal::MacroUse { file, line, name },
+        None => Refusal::NoStore { file, line },
+    }
+}
+
+/// The store that a position means: the one whose operator is there, or the innermost around it, or the only one.
+fn choose<'a, 's>(
+    stores: &'a [StoreExpression<'s>],
+    offset: Option<usize>,
+) -> Option<&'a StoreExpression<'s>> {
+    if let Some(offset) = offset {
+        let at = stores.iter().find(|store| store.operator.contains(&offset));
+        let around = stores
+            .iter()
+            .filter(|store| store.node.byte_range().contains(&offset));
+        let around = around.min_by_key(|store| store.node.byte_range().len());
+        if let Some(found) = at.or(around) {
+            return Some(found);
+        }
+    }
+    match stores {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+fn store_expressions<'s>(
+    statement: &Statement<'s>,
+    macros: &MacroDefinitions,
+) -> Vec<StoreExpression<'s>> {
+    let source = statement.source;
+    let nodes = descendants(statement.node).into_iter();
+    // What a function inside the statement stores happens at another time.
+    let nodes = nodes.filter(|node| {
+        let mut around = ancestors(*node).take_while(|up| up.id() != statement.node.id());
+        !around.any(|up| matches!(up.kind(), "lambda_expression" | "closure_expression"))
+    });
+    nodes
+        .filter_map(|node| store_expression(source, node, macros))
+        .collect()
+}
+
+fn store_expression<'s>(
+    source: &SourceTree,
+    node: Node<'s>,
+    macros: &MacroDefinitions,
+) -> Option<StoreExpression<'s>> {
+    let field = |name| node.child_by_field_name(name);
+    match node.kind() {
+        "assignment_expression" | "compound_assignment_expr" => {
+            let left = field("left")?;
+            let operator = field("operator").map(|operator| operator.byte_range());
+            let gap = left.end_byte()..field("right")?.start_byte();
+            Some(StoreExpression {
+                node,
+                operator: operator.unwrap_or(gap),
+                target: Target::Place(left),
+            })
+        }
+        "update_expression" => Some(StoreExpression {
+            node,
+            operator: node.byte_range(),
+            target: Target::Place(field("argument")?),
+        }),
+        "call_expression" | "macro_invocation" => {
+            let target = call_target(source, node, macros)?;
+            Some(StoreExpression {
+                node,
+                operator: node.start_byte()..node.start_byte() + 1,
+                target,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The name of the function or macro that is called, without the path or object before it.
+pub(crate) fn callee(source: &SourceTree, call: Node<'_>) -> Option<String> {
+    let function = call
+        .child_by_field_name("function")
+        .or_else(|| call.child_by_field_name("macro"))?;
+    let text = source.text_of(function);
+    let text = text.split("::<").next().unwrap_or(text);
+    let name = text.rsplit(['.', '>', ':', ' ']).next().unwrap_or(text);
+    Some(name.trim().to_owned())
+}
+
+/// The arguments of a call, without comments.
+pub(crate) fn arguments<'s>(call: Node<'s>) -> Vec<Node<'s>> {
+    let Some(list) = call.child_by_field_name("arguments") else {
+        return Vec::new();
+    };
+    let mut cursor = list.walk();
+    let named = list.named_children(&mut cursor);
+    named
+        .filter(|node| !node.kind().ends_with("comment"))
+        .collect()
+}
+
+fn call_target<'s>(
+    source: &SourceTree,
+    call: Node<'s>,
+    macros: &MacroDefinitions,
+) -> Option<Target<'s>> {
+    let name = callee(source, call)?;
+    let arguments = arguments(call);
+    let argument = |index: usize| arguments.get(index).copied();
+    let bytes = |target, length| Some(Target::Bytes(target, length));
+    if source.language == Language::Rust {
+        return rust_call(source, call, &name, &arguments);
+    }
+    match name.trim_start_matches("__builtin_") {
+        "memcpy" | "memmove" | "memset" | "strncpy" | "bzero" if arguments.len() > 1 => {
+            bytes(argument(0)?, Length::Of(*arguments.last()?))
+        }
+        "strcpy" | "strcat" | "strncat" | "stpcpy" | "sprintf" | "snprintf" => {
+            bytes(argument(0)?, Length::String)
+        }
+        "read" | "pread" | "recv" if arguments.len() > 2 => {
+            bytes(argument(1)?, Length::Of(argument(2)?))
+        }
+        name if is_atomic(name) => bytes(argument(0)?, Length::Pointee),
+        name if vector_length(name).is_some() => {
+            let length = vector_length(name).unwrap_or_default();
+            bytes(argument(0)?, Length::Constant(length))
+        }
+        name if name.starts_with("_mm_stream_") => bytes(argument(0)?, Length::Pointee),
+        // A method of an atomic object.
+        "store" | "exchange" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and"
+        | "fetch_xor" => {
+            let function = call.child_by_field_name("function")?;
+            function
+                .child_by_field_name("argument")
+                .filter(|_| function.kind() == "field_expression")
+                .map(Target::Place)
+        }
+        _ => {
+            let texts: Vec<&str> = arguments.iter().map(|node| source.text_of(*node)).collect();
+            if arguments.iter().any(|node| has_effect(source, *node)) {
+                return None;
+            }
+            macros.stored_object(&name, &texts).map(Target::Macro)
+        }
+    }
+}
+
+/// An operation of a compiler or of C11 that changes the word at its first argument.
+fn is_atomic(name: &str) -> bool {
+    let families = ["__atomic_", "__sync_", "atomic_"];
+    let only_reads =
+        name.contains("load") || name.contains("fence") || name.contains("is_lock_free");
+    !only_reads && families.iter().any(|family| name.starts_with(family))
+}
+
+/// The length of what a vector instruction of that name stores.
+fn vector_length(name: &str) -> Option<&'static str> {
+    let widths = [("_mm_", "16"), ("_mm256_", "32"), ("_mm512_", "64")];
+    let (prefix, width) = widths.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let operation = &name[prefix.len()..];
+    // Those of single numbers are named after them.
+    let is_single = ["_si32", "_si64", "_ss", "_sd", "_pi"]
+        .iter()
+        .any(|end| operation.ends_with(end));
+    let stores = operation.starts_with("store") || operation.starts_with("stream");
+    (stores && !is_single).then_some(width)
+}
+
+fn rust_call<'s>(
+    source: &SourceTree,
+    call: Node<'s>,
+    name: &str,
+    arguments: &[Node<'s>],
+) -> Option<Target<'s>> {
+    let function = call.child_by_field_name("function")?;
+    let receiver = function
+        .child_by_field_name("value")
+        .filter(|_| function.kind() == "field_expression");
+    match (name, receiver, arguments) {
+        ("write" | "write_volatile" | "write_unaligned", Some(pointer), [_]) => {
+            Some(Target::Bytes(pointer, Length::Pointee))
+        }
+        ("write" | "write_volatile" | "write_unaligned", None, [pointer, _])
+            if source.text_of(function).contains("ptr") =>
+        {
+            Some(Target::Bytes(*pointer, Length::Pointee))
+        }
+        ("copy_nonoverlapping" | "copy", None, [_, to, count]) => {
+            Some(Target::Bytes(*to, Length::Elements(*count)))
+        }
+        ("write_bytes", None, [to, _, count]) => Some(Target::Bytes(*to, Length::Elements(*count))),
+        (
+            "store" | "swap" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and",
+            Some(place),
+            [_, _],
+        ) => Some(Target::Place(place)),
+        ("copy_from_slice" | "fill" | "clone_from_slice", Some(place), [_]) => {
+            Some(Target::Place(place))
+        }
+        _ => None,
+    }
+}
+
+impl StoreExpression<'_> {
+    fn is_to_variable(&self) -> bool {
+        matches!(self.target, Target::Place(place) if place.kind() == "identifier")
+    }
+
+    fn object(
+        &self,
+        source: &SourceTree,
+        line: u32,
+        statement: &Statement<'_>,
+    ) -> Result<StoredObject, Refusal> {
+        let refuse_changed = |nodes: &[Node<'_>]| {
+            for node in nodes {
+                if self.is_changed_later(source, *node, statement) {
+                    return Err(Refusal::Changes {
+                        file: source.path.clone(),
+                        line,
+                        object: source.text_of(*node).to_owned(),
+                    });
+                }
+            }
+            Ok(())
+        };
+        match &self.target {
+            Target::Macro(object) => Ok(object.clone()),
+            Target::Place(place) => {
+                refuse_changed(&[*place])?;
+                let mut object = place_object(source, *place, line)?;
+                if has_effect(source, *place) {
+                    object.saved = Some(place.byte_range());
+                }
+                Ok(object)
+            }
+            Target::Bytes(pointer, length) => {
+                refuse_changed(&[*pointer])?;
+                let text = source.text_of(*pointer).to_owned();
+                let (length, extra) = length_text(source, &text, length);
+                if has_effect(source, *pointer)
+                    || extra.is_some_and(|extra| has_effect(source, extra))
+                {
+                    return Err(Refusal::Changes {
+                        file: source.path.clone(),
+                        line,
+                        object: text,
+                    });
+                }
+                refuse_changed(extra.as_slice())?;
+                Ok(StoredObject {
+                    address: text,
+                    place: None,
+                    length: Some(length),
+                    saved: None,
+                })
+            }
+        }
+    }
+
+    /// Whether the statement changes, outside of the store, a variable that the expression depends on.
+    fn is_changed_later(
+        &self,
+        source: &SourceTree,
+        expression: Node<'_>,
+        statement: &Statement<'_>,
+    ) -> bool {
+        let is_name = |node: &Node<'_>| matches!(node.kind(), "identifier" | "this");
+        let used: Vec<&str> = descendants(expression)
+            .iter()
+            .filter(|node| is_name(node))
+            .map(|node| source.text_of(*node))
+            .collect();
+        let written = descendants(statement.node).into_iter().filter_map(|node| {
+            let inside = expression.byte_range();
+            let is_inside = inside.start <= node.start_byte() && node.end_byte() <= inside.end;
+            let target = match node.kind() {
+                "assignment_expression" | "compound_assignment_expr" => {
+                    node.child_by_field_name("left")
+                }
+                "update_expression" => node.child_by_field_name("argument"),
+                _ => None,
+            };
+            let is_own = node.id() == self.node.id();
+            target.filter(|_| !is_inside && !is_own)
+        });
+        let mut names = written.filter(|target| is_name(target));
+        names.any(|target| used.contains(&source.text_of(target)))
+    }
+}
+
+/// The length as text, and the expression that it repeats.
+fn length_text<'s>(
+    source: &SourceTree,
+    pointer: &str,
+    length: &Length<'s>,
+) -> (String, Option<Node<'s>>) {
+    let rust = source.language == Language::Rust;
+    match length {
+        Length::Of(node) => (source.text_of(*node).to_owned(), Some(*node)),
+        Length::Constant(length) => ((*length).to_owned(), None),
+        Length::String => (format!("strlen({pointer}) + 1"), None),
+        Length::Pointee if rust => (
+            format!("std::mem::size_of_val(&*{})", primary(pointer)),
+            None,
+        ),
+        Length::Pointee => (format!("sizeof(*{})", primary(pointer)), None),
+        Length::Elements(count) => {
+            let count_text = source.text_of(*count);
+            (
+                format!(
+                    "({count_text}) * std::mem::size_of_val(&*{})",
+                    primary(pointer)
+                ),
+                Some(*count),
+            )
+        }
+    }
+}
+
+/// The expression in parentheses, unless it is a name or has them.
+pub(crate) fn primary(expression: &str) -> String {
+    let is_word = expression.chars().all(|c| c.is_alphanumeric() || c == '_');
+    match is_word {
+        true => expression.to_owned(),
+        false => format!("({expression})"),
+    }
+}
+
+fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<StoredObject, Refusal> {
+    let mut inner = place;
+    while inner.kind() == "parenthesized_expression"
+        && let Some(child) = inner.named_child(0)
+    {
+        inner = child;
+    }
+    let text = source.text_of(inner).to_owned();
+    let pointer = match inner.kind() {
+        "pointer_expression" if text.starts_with('*') => inner.child_by_field_name("argument"),
+        "unary_expression" if text.starts_with('*') => inner.named_child(0),
+        _ => None,
+    };
+    if let Some(field) = inner.child_by_field_name("field")
+        && is_bit_field(source, source.text_of(field))
+    {
+        return Err(Refusal::BitField {
+            file: source.path.clone(),
+            line,
+            object: text,
+        });
+    }
+    let address = match (pointer, source.language) {
+        (Some(pointer), _) => source.text_of(pointer).to_owned(),
+        (None, Language::Rust) => format!("&raw const {text}"),
+        (None, _) => format!("&{text}"),
+    };
+    Ok(StoredObject {
+        address,
+        place: Some(text),
+        length: None,
+        saved: None,
+    })
+}
+
+/// Whether a structure of this file has a bit-field of that name.
+fn is_bit_field(source: &SourceTree, name: &str) -> bool {
+    let fields = descendants(source.root());
+    let mut fields = fields
+        .into_iter()
+        .filter(|node| node.kind() == "field_declaration");
+    fields.any(|field| {
+        let declarator = field.child_by_field_name("declarator");
+        let is_named = declarator.is_some_and(|declarator| source.text_of(declarator) == name);
+        let mut cursor = field.walk();
+        let has_width = field
+            .children(&mut cursor)
+            .any(|child| child.kind() == "bitfield_clause");
+        is_named && has_width
+    })
+}
+
+/// Calls that only compute an address.
+const PURE: [&str; 10] = [
+    "D_RW",
+    "D_RO",
+    "DIRECT_RW",
+    "DIRECT_RO",
+    "pmemobj_direct",
+    "add",
+    "sub",
+    "offset",
+    "cast",
+    "as_mut_ptr",
+];
+
+/// Whether an expression does something when it is evaluated.
+pub(crate) fn has_effect(source: &SourceTree, expression: Node<'_>) -> bool {
+    descendants(expression)
+        .iter()
+        .any(|node| match node.kind() {
+            "call_expression" => {
+                let name = callee(source, *node).unwrap_or_default();
+                !PURE.contains(&name.as_str())
+            }
+            "assignment_expression"
+            | "compound_assignment_expr"
+            | "update_expression"
+            | "macro_invocation"
+            | "await_expression"
+            | "new_expression" => true,
+            _ => false,
+        })
+}
+
+#[cfg(test)]
+#[path = "stored_object_tests.rs"]
+mod tests;

@@ -1,0 +1,203 @@
+//! `brownout fix`: repairs findings in the sources.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use brownout_model::Profile;
+use brownout_report::{Finding, Report, Severity};
+
+use crate::arguments::{FindingArgs, FixArgs, Format};
+use crate::console::{self, Console};
+use crate::exit_code::ExitCode;
+use crate::failure::Failure;
+use crate::finding_output;
+use crate::fix::{
+    FindingRepair, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
+};
+use crate::fix_output::{print_human, print_json};
+use crate::output_directory::write_file;
+use crate::settings::Settings;
+use crate::stored_results::read_report;
+
+pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let (directory, mut report) = read_report(&arguments.directory)?;
+    check_names(arguments, &report)?;
+    let trace = directory.trace()?;
+    let settings = settings(arguments, &report, console)?;
+    let logs = arguments.build.is_some();
+    let mut repairs = repair_findings(
+        &report,
+        &arguments.findings,
+        &trace,
+        &settings,
+        logs,
+        console,
+    )?;
+    if let Some(command) = &arguments.build {
+        let rebuild = Rebuild {
+            command,
+            directory: arguments.build_dir.as_deref(),
+            time_limit: arguments.build_time,
+            results: &arguments.directory,
+            report: &report,
+            settings: &settings,
+        };
+        prove(&mut repairs, &rebuild, &trace, console)?;
+    }
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    if let Some(path) = &arguments.patch {
+        let diff = repairs.combined.diff(&here);
+        write_file(path, |out| out.write_all(diff.as_bytes()))?;
+    }
+    let mut out = console::results();
+    match arguments.format {
+        Format::Human => print_human(&repairs, &here, &mut out),
+        Format::Json => print_json(&repairs, &here, &mut out),
+    }
+    .and_then(|()| out.flush())
+    .map_err(Failure::Output)?;
+    let code = conclude(arguments, &repairs, console)?;
+    // Last: a failure of this command says nothing about the results, unless they cannot be written.
+    report.set_fixes(|id| {
+        let repair = repairs
+            .findings
+            .iter()
+            .find(|repair| repair.finding.id == *id);
+        repair.and_then(|repair| repair.source_fix(&here))
+    });
+    finding_output::write_all(&report, &directory)?;
+    Ok(code)
+}
+
+/// The options by which the findings were judged, so that they are judged again in the same way.
+fn settings(arguments: &FixArgs, report: &Report, console: &Console) -> Result<Settings, Failure> {
+    let subject = &report.subject;
+    let model = subject.model.as_deref().and_then(Profile::named);
+    let findings = FindingArgs {
+        model,
+        config: arguments.config.clone(),
+        ..FindingArgs::default()
+    };
+    let patterns: Vec<_> = subject.patterns.iter().map(Into::into).collect();
+    Settings::new(&findings, &patterns, console)
+}
+
+/// Fails if a name on the command line is that of no finding.
+fn check_names(arguments: &FixArgs, report: &Report) -> Result<(), Failure> {
+    for name in &arguments.findings {
+        let is_of = |finding: &Finding| {
+            finding.rule == *name || finding.id.as_str().starts_with(name.as_str())
+        };
+        if !report.findings().iter().any(is_of) {
+            return Err(Failure::NoSuchFinding {
+                path: arguments.directory.clone(),
+                finding: name.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Builds and checks the combined patch, and notes what that has shown.
+fn prove(
+    repairs: &mut Repairs,
+    rebuild: &Rebuild<'_>,
+    trace: &Path,
+    console: &Console,
+) -> Result<(), Failure> {
+    if repairs.combined.is_empty() {
+        return Ok(());
+    }
+    let findings = match rebuild.run(&repairs.combined, trace, console)? {
+        RebuiltRun::Checked(findings) => findings,
+        run => {
+            let (why, output) = run.failure();
+            console.error(format_args!("{why}\n{output}"));
+            for repair in repairs
+                .findings
+                .iter_mut()
+                .filter(|repair| repair.is_repaired())
+            {
+                repair.refusal = Some(format!("not proven: {why}"));
+            }
+            return Ok(());
+        }
+    };
+    for repair in repairs
+        .findings
+        .iter_mut()
+        .filter(|repair| repair.is_repaired())
+    {
+        match still_shown(&repair.finding, &findings, rebuild.report) {
+            true => {
+                repair.refusal =
+                    Some("the rebuilt program still shows it; repair it by hand".to_owned())
+            }
+            false => repair.proof = Proof::Rebuilt,
+        }
+    }
+    let is_new = |finding: &&Finding| {
+        let known = rebuild.report.findings().iter();
+        let known = known.chain(
+            rebuild
+                .report
+                .suppressed()
+                .iter()
+                .map(|suppressed| &suppressed.finding),
+        );
+        let mut known =
+            known.map(|known| (known.lineless_id(), known.rule.clone(), function(known)));
+        finding.severity != Severity::Warning
+            && !known.any(|(id, rule, at)| {
+                id == finding.lineless_id() || (rule == finding.rule && at == function(finding))
+            })
+    };
+    repairs.added = findings.iter().filter(is_new).cloned().collect();
+    repairs.added_by_rebuilt = true;
+    Ok(())
+}
+
+fn function(finding: &Finding) -> Option<String> {
+    finding
+        .primary_frame()
+        .and_then(|frame| frame.function.clone())
+}
+
+/// Applies the patch if that is asked for, and says how it ended.
+fn conclude(
+    arguments: &FixArgs,
+    repairs: &Repairs,
+    console: &Console,
+) -> Result<ExitCode, Failure> {
+    let is_counted =
+        |repair: &&FindingRepair| !arguments.findings.is_empty() || repair.is_reparable();
+    let counted: Vec<&FindingRepair> = repairs.findings.iter().filter(is_counted).collect();
+    let all_repaired = counted.iter().all(|repair| repair.is_repaired());
+    let adds_bug = repairs
+        .added
+        .iter()
+        .any(|finding| finding.severity == Severity::Bug);
+    // Findings of which none can be repaired are no success.
+    let none_reparable = counted.is_empty() && !repairs.findings.is_empty();
+    if arguments.apply && !repairs.combined.is_empty() {
+        let is_proven =
+            |repair: &&FindingRepair| repair.refusal.is_none() || repair.patch.is_empty();
+        let as_asked =
+            arguments.build.is_none() || repairs.findings.iter().all(|repair| is_proven(&repair));
+        match as_asked && !adds_bug {
+            true => {
+                repairs.combined.write(arguments.force)?;
+                for file in &repairs.combined.files {
+                    console.remark(format_args!("changed {}", file.path.display()));
+                }
+            }
+            false => console.warn("the sources were not changed, because the patch is not proven"),
+        }
+    } else if !repairs.combined.is_empty() && arguments.build.is_none() {
+        console.remark("to build and check the repaired program before you use the patch, give its build command with --build");
+    }
+    Ok(match all_repaired && !adds_bug && !none_reparable {
+        true => ExitCode::Success,
+        false => ExitCode::BugsFound,
+    })
+}

@@ -1,0 +1,280 @@
+//! Repairs of findings: which are tried, how they are judged, and what they come to.
+//!
+//! ```text
+//! findings ─▶ candidates ─▶ edits (brownout-fix) ─▶ search ◀─▶ trace_proof ─▶ patch ─▶ rebuilt_proof
+//! ```
+
+mod candidates;
+mod patch;
+mod planned_repair;
+mod program_sources;
+mod rebuilt_proof;
+mod repaired_statements;
+mod run_survey;
+mod search;
+mod trace_proof;
+
+use std::path::Path;
+
+use brownout_fix::{AddedCounts, Refusal};
+use brownout_report::{Finding, FindingId, FixProof, Report, Severity, SourceFix};
+
+pub use patch::Patch;
+pub use rebuilt_proof::{Rebuild, RebuiltRun, still_shown};
+
+use candidates::{ON_REQUEST, REPAIRED, refusal, tasks};
+use planned_repair::PlannedRepair;
+use program_sources::ProgramSources;
+use run_survey::RunSurvey;
+use search::{SearchOutcome, TaskSearch, repairs, search};
+use trace_proof::TraceProof;
+
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::lint_run::examine;
+use crate::race_run::race;
+use crate::rules;
+use crate::settings::Settings;
+use crate::trace_file::TraceFile;
+
+/// How a repair is known to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// The recorded trace with the added operations no longer shows the finding.
+    Trace,
+    /// The program was built from the patched sources, recorded and checked again.
+    Rebuilt,
+    /// Not shown by anything yet: log entries do not show in a trace.
+    None,
+}
+
+/// What `fix` has come to for a finding.
+pub struct FindingRepair {
+    pub finding: Finding,
+    /// The edits for this finding alone; empty if there are none.
+    pub patch: Patch,
+    /// Why it is not repaired, if it is not.
+    pub refusal: Option<String>,
+    /// A repair for another finding cures it.
+    pub is_covered: bool,
+    pub proof: Proof,
+    /// The added code.
+    pub code: Vec<String>,
+}
+
+impl FindingRepair {
+    pub fn is_repaired(&self) -> bool {
+        self.refusal.is_none()
+    }
+
+    /// The repair in the form that reports have. Paths of the diff are relative to `here`.
+    pub fn source_fix(&self, here: &Path) -> Option<SourceFix> {
+        let proof = match self.proof {
+            Proof::Trace => FixProof::Trace,
+            Proof::Rebuilt => FixProof::Rebuilt,
+            Proof::None => return None,
+        };
+        (self.is_repaired() && !self.patch.is_empty()).then(|| SourceFix {
+            proof,
+            diff: self.patch.diff(here),
+            edits: self.patch.source_edits(),
+        })
+    }
+
+    /// Whether findings of its rule are repaired unless something prevents it.
+    pub fn is_reparable(&self) -> bool {
+        let joined = self.finding.evidence.joined.iter();
+        let mut rules = joined.map(|joined| joined.rule.as_str());
+        REPAIRED.contains(&self.finding.rule.as_str()) || rules.any(|rule| REPAIRED.contains(&rule))
+    }
+
+    fn refused(finding: Finding, refusal: String) -> Self {
+        Self {
+            finding,
+            patch: Patch::default(),
+            refusal: Some(refusal),
+            is_covered: false,
+            proof: Proof::None,
+            code: Vec::new(),
+        }
+    }
+}
+
+/// All repairs for the findings of a results directory.
+pub struct Repairs {
+    pub findings: Vec<FindingRepair>,
+    /// The edits for all findings together.
+    pub combined: Patch,
+    /// Findings that the repairs add, in the recorded trace.
+    pub added: Vec<Finding>,
+    pub counts: AddedCounts,
+    pub is_minimal: bool,
+    /// Whether the rebuilt program has shown which findings are added.
+    pub added_by_rebuilt: bool,
+}
+
+/// Which findings are to be repaired: all that can be, or those that are named.
+pub fn is_wanted(finding: &Finding, named: &[String]) -> bool {
+    let is_named =
+        |name: &String| finding.rule == *name || finding.id.as_str().starts_with(name.as_str());
+    match named {
+        [] => finding.severity != Severity::Performance && finding.cause.is_none(),
+        _ => named.iter().any(is_named),
+    }
+}
+
+/// Finds repairs for findings of a report about a trace. Log entries are a part of the patch only if `logs` says so: they can abort a
+/// transaction, and a trace does not show what they do.
+pub fn repair_findings(
+    report: &Report,
+    named: &[String],
+    trace: &Path,
+    settings: &Settings,
+    logs: bool,
+    console: &Console,
+) -> Result<Repairs, Failure> {
+    let recorded = recorded_findings(report, trace, settings, console)?;
+    let mut file = TraceFile::open(trace)?;
+    let sources = ProgramSources::new(&file.header().cwd);
+    let survey = RunSurvey::of(&mut file, &sources, console)?;
+    let plan = |candidate: &candidates::Candidate| {
+        PlannedRepair::new(candidate, &sources, &survey, settings.model)
+    };
+    let mut all_tasks = Vec::new();
+    let mut work = Vec::new();
+    for finding in report
+        .findings()
+        .iter()
+        .filter(|finding| is_wanted(finding, named))
+    {
+        let tasks = tasks_of(finding, named, &recorded);
+        let first = all_tasks.len();
+        let tasks = tasks.map(|tasks| {
+            let searches = tasks.iter().map(|task| TaskSearch::new(task, &plan));
+            all_tasks.extend(searches);
+            first..all_tasks.len()
+        });
+        work.push((finding.clone(), tasks));
+    }
+    let mut proof = TraceProof::new(trace, &recorded, settings, console)?;
+    let outcome = match all_tasks.is_empty() {
+        true => SearchOutcome {
+            tasks: all_tasks,
+            added: Vec::new(),
+            counts: AddedCounts::default(),
+            is_minimal: true,
+        },
+        false => search(all_tasks, &mut proof)?,
+    };
+    let findings = work.into_iter().map(|(finding, tasks)| match tasks {
+        Err(refusal) => FindingRepair::refused(finding, refusal.to_string()),
+        Ok(range) => finding_repair(finding, &outcome.tasks[range], logs),
+    });
+    let findings: Vec<FindingRepair> = findings.collect();
+    let combined = combine(&outcome, logs)?;
+    Ok(Repairs {
+        findings,
+        combined,
+        added: outcome.added,
+        counts: outcome.counts,
+        is_minimal: outcome.is_minimal,
+        added_by_rebuilt: false,
+    })
+}
+
+/// The findings of the trace, with complete stacks.
+fn recorded_findings(
+    report: &Report,
+    trace: &Path,
+    settings: &Settings,
+    console: &Console,
+) -> Result<Vec<Finding>, Failure> {
+    let run = examine(trace, settings, console)?;
+    let mut findings = run.findings;
+    let mut wrappers = run.wrappers;
+    if report
+        .findings()
+        .iter()
+        .any(|finding| rules::is_race_rule(&finding.rule))
+    {
+        let mut file = TraceFile::open(trace)?;
+        let races = race(&mut file, settings, true, console)?;
+        findings.extend(races.findings);
+        wrappers.add(races.wrappers);
+    }
+    wrappers.mark(&mut findings);
+    Ok(findings)
+}
+
+/// What has to be repaired for a finding and those that are reported as one with it.
+fn tasks_of(
+    finding: &Finding,
+    named: &[String],
+    recorded: &[Finding],
+) -> Result<Vec<candidates::RepairTask>, Refusal> {
+    let is_asked_for =
+        |rule: &str| REPAIRED.contains(&rule) || (rule == ON_REQUEST && !named.is_empty());
+    let joined = finding.evidence.joined.iter();
+    let joined = joined.map(|joined| (&joined.id, joined.rule.as_str(), joined.confirmed));
+    let own = (&finding.id, finding.rule.as_str(), finding.confirmed);
+    let parts: Vec<(&FindingId, &str, Option<bool>)> = std::iter::once(own)
+        .chain(joined)
+        .filter(|(_, rule, _)| is_asked_for(rule))
+        .collect();
+    if parts.is_empty() {
+        let reason = refusal(&finding.rule).unwrap_or("there is no automatic repair");
+        return Err(Refusal::Rule(reason));
+    }
+    let mut all = Vec::new();
+    for (id, _, confirmed) in parts {
+        let recorded = recorded.iter().find(|recorded| recorded.id == *id);
+        let Some(recorded) = recorded else {
+            let file = finding.primary_frame().and_then(|frame| frame.file.clone());
+            return Err(Refusal::Stale {
+                file: file.unwrap_or_else(|| "a source file".to_owned()),
+                why: "the trace and the sources no longer show this finding",
+            });
+        };
+        all.extend(tasks(recorded, confirmed == Some(true))?);
+    }
+    Ok(all)
+}
+
+fn finding_repair(finding: Finding, tasks: &[TaskSearch], logs: bool) -> FindingRepair {
+    if let Some(refusal) = tasks.iter().find_map(TaskSearch::refusal) {
+        return FindingRepair::refused(finding, refusal.to_string());
+    }
+    let planned = repairs(tasks);
+    let is_log_entry = planned.iter().any(|repair| is_log_entry(repair));
+    let code = planned
+        .iter()
+        .flat_map(|repair| repair.source.code.clone())
+        .collect();
+    let unproven = "a log entry can abort the transaction, so it is a part of the patch only if the rebuilt program shows \
+                    that it works; give the build command with --build";
+    match Patch::new(&planned) {
+        Ok(patch) => FindingRepair {
+            finding,
+            is_covered: planned.is_empty(),
+            patch,
+            refusal: (is_log_entry && !logs).then(|| unproven.to_owned()),
+            proof: match is_log_entry {
+                true => Proof::None,
+                false => Proof::Trace,
+            },
+            code,
+        },
+        Err(conflict) => FindingRepair::refused(finding, conflict.to_string()),
+    }
+}
+
+fn is_log_entry(repair: &PlannedRepair) -> bool {
+    repair.source.operation == brownout_fix::RepairOperation::Log
+}
+
+/// The patch for all findings that are repaired.
+fn combine(outcome: &SearchOutcome, logs: bool) -> Result<Patch, Failure> {
+    let mut all = repairs(&outcome.tasks);
+    all.retain(|repair| logs || !is_log_entry(repair));
+    Patch::new(&all).map_err(|_| Failure::RepairsConflict)
+}

@@ -1,0 +1,189 @@
+//! Patches: the edits of all files, as a diff and as new contents.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use brownout_fix::{Edit, EditConflict, apply, in_order, unified};
+
+use brownout_report::SourceEdit;
+
+use super::planned_repair::PlannedRepair;
+use crate::failure::Failure;
+
+/// The edits of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePatch {
+    pub path: PathBuf,
+    /// The text that the edits refer to.
+    pub text: String,
+    pub edits: Vec<Edit>,
+}
+
+impl FilePatch {
+    /// The text with the edits.
+    pub fn edited(&self) -> String {
+        apply(&self.text, &self.edits)
+    }
+}
+
+impl FilePatch {
+    /// The line and column of a byte, counted from 1, the column in UTF-16 code units.
+    fn position(&self, offset: usize) -> (u32, u32) {
+        let before = &self.text[..offset];
+        let line = before.rfind('\n').map_or(0, |end| end + 1);
+        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+        let column = before[line..].encode_utf16().count();
+        (lines as u32 + 1, column as u32 + 1)
+    }
+}
+
+/// The edits of several files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Patch {
+    pub files: Vec<FilePatch>,
+}
+
+impl Patch {
+    pub fn new(repairs: &[&PlannedRepair]) -> Result<Self, EditConflict> {
+        let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
+        for repair in repairs {
+            let of_file = edits.entry(&repair.path).or_default();
+            of_file.extend(repair.source.edits.iter().cloned());
+        }
+        let mut files = Vec::new();
+        for (path, edits) in edits {
+            files.push(FilePatch {
+                path: path.to_owned(),
+                // The sources were read before; one that has gone since has no text to change.
+                text: fs::read_to_string(path).unwrap_or_default(),
+                edits: in_order(edits)?,
+            });
+        }
+        Ok(Self { files })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+
+    /// The unified diff. Paths below `directory` are relative to it, as `git apply` and `patch -p1` take them there.
+    pub fn diff(&self, directory: &Path) -> String {
+        let diffs = self.files.iter().map(|file| {
+            let path = file.path.strip_prefix(directory).unwrap_or(&file.path);
+            let path = path.to_string_lossy();
+            unified(path.trim_start_matches('/'), &file.text, &file.edits)
+        });
+        diffs.collect()
+    }
+
+    /// The edits with lines and columns in place of offsets.
+    pub fn source_edits(&self) -> Vec<SourceEdit> {
+        let edits = self.files.iter().flat_map(|file| {
+            file.edits.iter().map(|edit| {
+                let (line, column) = file.position(edit.start);
+                let (end_line, end_column) = file.position(edit.end);
+                SourceEdit {
+                    file: file.path.to_string_lossy().into_owned(),
+                    line,
+                    column,
+                    end_line,
+                    end_column,
+                    text: edit.text.clone(),
+                }
+            })
+        });
+        edits.collect()
+    }
+
+    /// Changes the sources: all of them, or none. Files with changes that are not committed are refused unless `force`.
+    pub fn write(&self, force: bool) -> Result<(), Failure> {
+        for file in &self.files {
+            let changed = || Failure::SourceChanged {
+                path: file.path.clone(),
+            };
+            let now = fs::read_to_string(&file.path).map_err(|_| changed())?;
+            if now != file.text {
+                return Err(changed());
+            }
+            if !force && has_uncommitted_changes(&file.path) {
+                return Err(Failure::Uncommitted {
+                    path: file.path.clone(),
+                });
+            }
+        }
+        let failed = |path: &Path, source| Failure::Written {
+            path: path.to_owned(),
+            source,
+        };
+        let mut ready = Vec::new();
+        for file in &self.files {
+            let directory = file.path.parent().unwrap_or(Path::new("/"));
+            let write = || -> std::io::Result<tempfile::NamedTempFile> {
+                let mut new = tempfile::NamedTempFile::new_in(directory)?;
+                new.write_all(file.edited().as_bytes())?;
+                let permissions = fs::metadata(&file.path)?.permissions();
+                new.as_file().set_permissions(permissions)?;
+                new.as_file().sync_all()?;
+                Ok(new)
+            };
+            ready.push((file, write().map_err(|error| failed(&file.path, error))?));
+        }
+        // What can fail has been done: only names change from here on.
+        for (file, new) in ready {
+            new.persist(&file.path)
+                .map_err(|error| failed(&file.path, error.error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether git knows the file and it differs from the last commit. A file that git does not manage has nothing to compare with.
+fn has_uncommitted_changes(path: &Path) -> bool {
+    let Some((directory, name)) = path.parent().zip(path.file_name()) else {
+        return false;
+    };
+    let mut git = Command::new("git");
+    git.arg("-C")
+        .arg(directory)
+        .args(["status", "--porcelain", "--untracked-files=no", "--"])
+        .arg(name);
+    let output = git.output();
+    output.is_ok_and(|output| output.status.success() && !output.stdout.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patch(path: &Path, text: &str) -> Patch {
+        Patch {
+            files: vec![FilePatch {
+                path: path.to_owned(),
+                text: text.to_owned(),
+                edits: vec![Edit::insert(2, "b\n")],
+            }],
+        }
+    }
+
+    #[test]
+    fn a_source_that_has_changed_is_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("x.c");
+        fs::write(&path, "a\nc\n").unwrap();
+        let other = patch(&path, "a\nd\n").write(false);
+        assert!(matches!(other, Err(Failure::SourceChanged { .. })));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\nc\n");
+        patch(&path, "a\nc\n").write(false).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "a\nb\nc\n");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn the_diff_has_paths_relative_to_the_directory() {
+        let diff = patch(Path::new("/src/a/x.c"), "a\nc\n").diff(Path::new("/src"));
+        assert!(diff.starts_with("--- a/a/x.c\n+++ b/a/x.c\n@@ -1,2 +1,3 @@\n a\n+b\n c\n"));
+    }
+}

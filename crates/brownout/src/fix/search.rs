@@ -1,0 +1,193 @@
+//! The search for repairs: candidates are tried until the trace shows none of the findings, then what is not needed is dropped.
+//!
+//! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
+//! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
+//! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+
+use brownout_fix::{AddedCounts, Refusal, RepairOperation};
+use brownout_report::Finding;
+
+use super::candidates::RepairTask;
+use super::planned_repair::PlannedRepair;
+use super::trace_proof::{FindingKey, PatchedFindings, TraceProof, key};
+use crate::failure::Failure;
+
+/// A task with the repairs that are possible for it.
+pub struct TaskSearch {
+    key: FindingKey,
+    is_pinned: bool,
+    options: Vec<PlannedRepair>,
+    /// The repair in use.
+    at: usize,
+    /// Why candidates are impossible, the first of them.
+    refusal: Option<Refusal>,
+    /// Another repair makes this one unnecessary.
+    is_covered: bool,
+    is_refused: bool,
+}
+
+/// What the search has found.
+pub struct SearchOutcome {
+    pub tasks: Vec<TaskSearch>,
+    /// Findings that the repairs add: their cost.
+    pub added: Vec<Finding>,
+    pub counts: AddedCounts,
+    /// Without any of the repairs a finding comes back, as far as that was tried.
+    pub is_minimal: bool,
+}
+
+impl TaskSearch {
+    /// `plan` makes the edits of a candidate.
+    pub fn new(
+        task: &RepairTask,
+        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, Refusal>,
+    ) -> Self {
+        let mut options: Vec<PlannedRepair> = Vec::new();
+        let mut refusal = None;
+        for candidate in &task.candidates {
+            match plan(candidate) {
+                Ok(planned) if !options.contains(&planned) => options.push(planned),
+                Ok(_) => {}
+                Err(reason) => refusal = refusal.or(Some(reason)),
+            }
+        }
+        Self {
+            key: key(&task.rule, &task.stack),
+            is_pinned: task.is_pinned,
+            is_refused: options.is_empty(),
+            options,
+            at: 0,
+            refusal,
+            is_covered: false,
+        }
+    }
+
+    /// The repair in use, if there is one.
+    pub fn repair(&self) -> Option<&PlannedRepair> {
+        let is_used = !self.is_refused && !self.is_covered;
+        self.options.get(self.at).filter(|_| is_used)
+    }
+
+    /// Why there is no repair.
+    pub fn refusal(&self) -> Option<Refusal> {
+        let fallback = Refusal::Rule(
+            "no flush or fence that can be inserted here makes the finding go away in the trace; the order of the stores \
+             themselves may be wrong",
+        );
+        self.is_refused
+            .then(|| self.refusal.clone().unwrap_or(fallback))
+    }
+
+    /// Whether it changes what a trace shows: log entries do not.
+    fn shows_in_trace(&self) -> bool {
+        self.repair()
+            .is_none_or(|repair| repair.source.operation != RepairOperation::Log)
+    }
+
+    /// Whether one of these findings is at the repaired statement.
+    fn is_at_fault(&self, added: &[Finding]) -> bool {
+        let Some(repair) = self.repair() else {
+            return false;
+        };
+        let stacks = added.iter().flat_map(|finding| &finding.stacks);
+        let mut frames = stacks.flat_map(|stack| &stack.frames);
+        frames.any(|frame| repair.statement.contains(frame))
+    }
+
+    /// Takes the next repair; none is left if this was the last.
+    fn advance(&mut self) {
+        self.at += 1;
+        self.is_refused = self.at >= self.options.len();
+    }
+}
+
+/// Finds repairs for the tasks.
+pub fn search(
+    mut tasks: Vec<TaskSearch>,
+    proof: &mut TraceProof<'_>,
+) -> Result<SearchOutcome, Failure> {
+    let mut shown;
+    loop {
+        shown = proof.judge(&repairs(&tasks))?;
+        let mut changed = false;
+        for task in &mut tasks {
+            if task.is_refused || !task.shows_in_trace() {
+                continue;
+            }
+            let is_there = shown.keys.contains(&task.key);
+            // A repair that does harm is used only if there is no other.
+            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
+            if is_there || does_harm {
+                task.advance();
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
+    Ok(SearchOutcome {
+        tasks,
+        added: shown.added,
+        counts: shown.counts,
+        is_minimal,
+    })
+}
+
+/// Leaves out what is not needed. Returns whether everything was tried.
+fn reduce(
+    tasks: &mut [TaskSearch],
+    proof: &mut TraceProof<'_>,
+    shown: &mut PatchedFindings,
+) -> Result<bool, Failure> {
+    for index in 0..tasks.len() {
+        let Some(repair) = tasks[index].repair().cloned() else {
+            continue;
+        };
+        let users: Vec<usize> = (0..tasks.len())
+            .filter(|&other| tasks[other].repair() == Some(&repair))
+            .collect();
+        let is_first = users.first() == Some(&index);
+        let is_needed =
+            users.iter().any(|&user| tasks[user].is_pinned) || !tasks[index].shows_in_trace();
+        if !is_first || is_needed {
+            continue;
+        }
+        if !proof.may_try_more() {
+            return Ok(false);
+        }
+        users.iter().for_each(|&user| tasks[user].is_covered = true);
+        let without = proof.judge(&repairs(tasks))?;
+        let comes_back = tasks.iter().any(|task| {
+            let is_repaired = !task.is_refused && task.shows_in_trace();
+            is_repaired && without.keys.contains(&task.key)
+        });
+        if comes_back || without.added.len() > shown.added.len() {
+            users
+                .iter()
+                .for_each(|&user| tasks[user].is_covered = false);
+        } else {
+            *shown = without;
+        }
+    }
+    Ok(true)
+}
+
+/// The repairs in use, each once. Of two for one statement, the one that does more.
+pub fn repairs(tasks: &[TaskSearch]) -> Vec<&PlannedRepair> {
+    let mut found: Vec<&PlannedRepair> = Vec::new();
+    for repair in tasks.iter().filter_map(TaskSearch::repair) {
+        let same = found
+            .iter()
+            .position(|known| known.statement == repair.statement);
+        match same {
+            Some(at) if repair.source.operation == RepairOperation::FlushAndFence => {
+                found[at] = repair
+            }
+            Some(_) if repair.source.operation != RepairOperation::Log => {}
+            _ => found.push(repair),
+        }
+    }
+    found
+}

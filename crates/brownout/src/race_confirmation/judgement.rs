@@ -1,0 +1,189 @@
+//! What forcing a race has shown, and how its finding says so.
+
+use std::collections::BTreeMap;
+
+use brownout_race::{Dependence, Harm, LockName, ReaderAct};
+use brownout_report::{Evidence, Finding, FindingId, Severity};
+use brownout_trace::Definitions;
+
+use super::lost_store::ForcedVerdict;
+use super::summary;
+use crate::quantity::number_of;
+use crate::race_run::RaceRun;
+
+/// What came of forcing a race.
+pub enum Judgement {
+    /// Another thread read the store and acted on it while a crash could lose it.
+    Reproduced(Reproduction),
+    /// Another thread waited for a lock that the storing thread held.
+    Blocked {
+        locks: Vec<String>,
+        /// After every store of the run.
+        always: bool,
+    },
+    /// Why it did not happen.
+    NotForced(String),
+}
+
+/// A race that was forced.
+pub struct Reproduction {
+    pub act: ReaderAct,
+    /// What the reader did that depends on what it has read.
+    pub harm: Option<Harm>,
+    /// What recovery did, if it was run.
+    pub verdict: Option<ForcedVerdict>,
+    pub token: Option<String>,
+    /// Which stores the crash image lacks.
+    pub state: String,
+}
+
+/// Notes what forcing races has shown. A race that a lock always prevents is none: it is not reported.
+pub fn apply(judgements: Vec<(FindingId, Judgement)>, has_recovery: bool, run: &mut RaceRun) {
+    let count = judgements.len();
+    let (mut confirmed, mut reproduced) = (0, 0);
+    // Several races are one finding if their stacks look alike: what shows most counts.
+    let mut by_finding: BTreeMap<FindingId, Judgement> = BTreeMap::new();
+    for (id, judgement) in judgements {
+        confirmed += usize::from(judgement.is_confirmed());
+        reproduced += usize::from(matches!(judgement, Judgement::Reproduced(_)));
+        match by_finding.get(&id) {
+            Some(known) if known.weight() >= judgement.weight() => {}
+            _ => drop(by_finding.insert(id, judgement)),
+        }
+    }
+    let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
+    run.findings.retain_mut(|finding| {
+        let Some(judgement) = by_finding.remove(&finding.id) else {
+            return true;
+        };
+        if let Judgement::Blocked {
+            locks,
+            always: true,
+        } = &judgement
+        {
+            *dropped.entry(locks.join(", ")).or_default() += 1;
+            return false;
+        }
+        judgement.mark(finding);
+        true
+    });
+    run.remarks
+        .push(summary(confirmed, reproduced, count, has_recovery));
+    for (locks, count) in dropped {
+        let races = number_of(count, "race");
+        run.remarks.push(format!(
+            "{races} not reported: the reader always waits for the lock at {locks}, which the storing thread holds until the store is \
+             durable"
+        ));
+    }
+}
+
+impl Judgement {
+    /// Whether recovery fails because of the race.
+    pub fn is_confirmed(&self) -> bool {
+        let Judgement::Reproduced(known) = self else {
+            return false;
+        };
+        matches!(known.verdict, Some(ForcedVerdict::Failed(_)))
+    }
+
+    fn weight(&self) -> u8 {
+        match self {
+            Judgement::Reproduced(_) if self.is_confirmed() => 4,
+            Judgement::Reproduced(_) => 3,
+            Judgement::NotForced(_) => 2,
+            Judgement::Blocked { always: false, .. } => 1,
+            Judgement::Blocked { always: true, .. } => 0,
+        }
+    }
+
+    fn mark(self, finding: &mut Finding) {
+        let text = match self {
+            Judgement::Reproduced(known) => match known.mark(finding) {
+                Some(text) => text,
+                None => return,
+            },
+            Judgement::Blocked { locks, .. } => {
+                finding.severity = Severity::Warning;
+                format!(
+                    "blocked: while the storing thread was held, another thread waited for a lock that it holds ({})",
+                    locks.join(", ")
+                )
+            }
+            Judgement::NotForced(why) => format!("not reproduced: {why}"),
+        };
+        let details = &mut finding.evidence.details;
+        details.insert(Evidence::FORCED.to_owned(), text);
+    }
+}
+
+impl Reproduction {
+    /// What came of it, unless the finding says so as its proof.
+    fn mark(self, finding: &mut Finding) -> Option<String> {
+        let act = match self.act {
+            ReaderAct::Persisted { .. } => "made a store of its own durable",
+            _ => "sent data out of the process",
+        };
+        let how = match self.harm {
+            Some(Harm::Dependent { how, .. }) => {
+                finding.severity = Severity::Bug;
+                match how {
+                    Dependence::Target => ", into what it had loaded a pointer to",
+                    _ => ", a copy of what it had loaded",
+                }
+            }
+            _ => "",
+        };
+        let details = &mut finding.evidence.details;
+        if !self.state.is_empty() {
+            details.insert(Evidence::CRASH_STATE.to_owned(), self.state);
+        }
+        let forced = format!(
+            "the storing thread was held before its persist, and the reader loaded the store and {act}{how}"
+        );
+        Some(match self.verdict {
+            Some(ForcedVerdict::Failed(attempt)) => {
+                let proof = format!(
+                    "{forced}; recovery {} on the image of a crash at that instant, which loses the store alone",
+                    attempt.verdict
+                );
+                details.insert(Evidence::CONFIRMED.to_owned(), proof);
+                if !attempt.output.is_empty() {
+                    details.insert(Evidence::LAST_OUTPUT.to_owned(), attempt.output.join("\n"));
+                }
+                finding.confirmed = Some(true);
+                finding.severity = Severity::Bug;
+                if self.token.is_some() {
+                    finding.replay = self.token;
+                }
+                return None;
+            }
+            Some(ForcedVerdict::Passed) => {
+                finding.confirmed = Some(false);
+                format!(
+                    "reproduced: {forced}; recovery passed on the image of a crash at that instant"
+                )
+            }
+            Some(ForcedVerdict::FailsAnyway) => format!(
+                "reproduced: {forced}; recovery fails at that instant even if the store is not lost, which shows nothing about the race"
+            ),
+            Some(ForcedVerdict::NotRun(why)) => {
+                format!("reproduced: {forced}; recovery was not run, because {why}")
+            }
+            None => format!("reproduced: {forced}"),
+        })
+    }
+}
+
+/// A lock in words.
+pub fn lock_text(lock: LockName, definitions: &Definitions) -> String {
+    match lock {
+        LockName::InFile { file, offset } => {
+            let file = definitions.file(file);
+            let path = file.map(|file| file.path.display().to_string());
+            format!("{}+{offset:#x}", path.unwrap_or_default())
+        }
+        LockName::InMemory { addr, .. } => addr.to_string(),
+        _ => "an unknown lock".to_owned(),
+    }
+}

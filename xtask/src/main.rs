@@ -54,6 +54,7 @@ cargo xtask COMMAND [OPTIONS]
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+                        --schedule SEED (run threads in its order)
                         --cpu CPU (run as on a CPU of x86-64-v2, v3 or v4: v2, v3+rtm, v4+clwb, …)
   soak                  long-running programs do not grow under `brownout record`
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH

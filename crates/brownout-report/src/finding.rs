@@ -59,6 +59,12 @@ impl Finding {
         token.filter(|token| !token.starts_with("event:"))
     }
 
+    /// The directory, inside of the results directory, with the trace that shows it, if it is another one than theirs.
+    pub fn results_in(&self) -> Option<&str> {
+        let directory = self.evidence.details.get(Evidence::RESULTS_IN);
+        directory.map(String::as_str)
+    }
+
     /// A finding that occurred once. Its id depends on line numbers until it is [identified](Self::identify).
     pub fn new(
         rule: &RuleInfo,

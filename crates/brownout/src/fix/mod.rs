@@ -150,7 +150,9 @@ pub fn repair_findings(
         let tasks = tasks_of(finding, named, &recorded);
         let first = all_tasks.len();
         let tasks = tasks.map(|tasks| {
-            let searches = tasks.iter().map(|task| TaskSearch::new(task, &plan));
+            let searches = tasks
+                .iter()
+                .map(|task| TaskSearch::new(work.len(), task, &plan));
             all_tasks.extend(searches);
             first..all_tasks.len()
         });

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 
 /// A task with the repairs that are possible for it.
 pub struct TaskSearch {
+    /// The number of the finding that the task is a part of.
+    finding: usize,
     key: FindingKey,
     is_pinned: bool,
     options: Vec<PlannedRepair>,
@@ -40,6 +42,7 @@ pub struct SearchOutcome {
 impl TaskSearch {
     /// `plan` makes the edits of a candidate.
     pub fn new(
+        finding: usize,
         task: &RepairTask,
         plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, RepairRefusal>,
     ) -> Self {
@@ -54,6 +57,7 @@ impl TaskSearch {
             }
         }
         Self {
+            finding,
             key: key(&task.rule, &task.stack),
             is_pinned: task.is_pinned,
             is_refused: options.is_empty(),
@@ -109,6 +113,7 @@ pub fn search(
     proof: &mut TraceProof<'_>,
 ) -> Result<SearchOutcome, Failure> {
     let mut shown;
+    refuse_together(&mut tasks);
     loop {
         shown = proof.judge(&repairs(&tasks))?;
         let mut changed = false;
@@ -127,6 +132,7 @@ pub fn search(
         if !changed {
             break;
         }
+        refuse_together(&mut tasks);
     }
     let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
     Ok(SearchOutcome {
@@ -135,6 +141,22 @@ pub fn search(
         counts: shown.counts,
         is_minimal,
     })
+}
+
+/// Half a repair of a finding is none: if one of its tasks is refused, so are the others.
+fn refuse_together(tasks: &mut [TaskSearch]) {
+    let refused: Vec<(usize, Option<RepairRefusal>)> = tasks
+        .iter()
+        .filter(|task| task.is_refused)
+        .map(|task| (task.finding, task.refusal()))
+        .collect();
+    for task in tasks.iter_mut().filter(|task| !task.is_refused) {
+        let culprit = refused.iter().find(|(finding, _)| *finding == task.finding);
+        if let Some((_, refusal)) = culprit {
+            task.is_refused = true;
+            task.refusal.clone_from(refusal);
+        }
+    }
 }
 
 /// Leaves out what is not needed. Returns whether everything was tried.

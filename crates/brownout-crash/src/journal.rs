@@ -63,7 +63,7 @@ enum Line {
     Cause(Cause),
     Explanation(Explanation),
     Suspect(SuspectImages),
-    Ending(CampaignEnding),
+    Ending(Box<CampaignEnding>),
     Reads(ReadsLine),
     Retraction(RetractionLine),
 }
@@ -205,8 +205,8 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
             Ok(Line::Ending(ending)) => {
                 entries.ending = Some(match entries.ending {
-                    Some(earlier) => earlier.continued(ending),
-                    None => ending,
+                    Some(earlier) => earlier.continued(*ending),
+                    None => *ending,
                 });
             }
             Err(source) => return Err(damaged(source)),

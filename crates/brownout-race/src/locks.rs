@@ -106,6 +106,11 @@ impl Locks {
         self.names[lock.0 as usize].0
     }
 
+    /// Whether it is known only by its instructions.
+    pub(crate) fn is_recognised(&self, lock: LockId) -> bool {
+        self.source(lock) == LockSource::Recognised
+    }
+
     fn source(&self, lock: LockId) -> LockSource {
         self.names[lock.0 as usize].1
     }

@@ -255,7 +255,7 @@ impl Synchronization {
 }
 
 /// A thread acquires or releases a lock that was recognised by its instructions. Nothing follows for other threads, because these
-/// events are not in the order in which the locks changed hands.
+/// events are not in the order in which the locks changed hands. What functions do to their locks is known from their calls.
 pub(crate) fn apply_recognised(
     thread: ThreadSlot,
     operation: LockOperation,
@@ -264,11 +264,18 @@ pub(crate) fn apply_recognised(
     let Knowledge { threads, locks, .. } = knowledge;
     match operation {
         LockOperation::Acquire { lock, mode } => {
+            if threads[thread].is_in_lock_function() {
+                return;
+            }
             let lock = locks.lock(lock, LockSource::Recognised);
-            threads[thread].held.acquire(lock, mode, locks);
+            if locks.is_recognised(lock) {
+                threads[thread].held.acquire(lock, mode, locks);
+            }
         }
         LockOperation::Release { lock } => {
-            if let Some(lock) = locks.find(lock) {
+            if let Some(lock) = locks.find(lock)
+                && locks.is_recognised(lock)
+            {
                 threads[thread].held.release(lock, locks);
             }
         }

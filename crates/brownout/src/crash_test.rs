@@ -27,7 +27,7 @@ mod scope_check;
 mod trial_results;
 mod uncrashed;
 
-use brownout_crash::SuspectedStores;
+use brownout_crash::{ProgressObserver as _, SuspectedStores};
 use brownout_report::{CrashCoverage, Finding, LeftOut, ReadsSummary, Reason, ReasonKind};
 
 use crate::console::Console;
@@ -112,6 +112,7 @@ pub fn crash_test(
         &mut monitor,
         console,
     )?;
+    flaky::check_again(&prepared, plan, &mut tested, monitor.interrupted(), console)?;
     search_causes(
         &mut prepared,
         (plan, suspected_stores),

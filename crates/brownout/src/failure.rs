@@ -199,8 +199,7 @@ pub enum Failure {
         model: &'static str,
     },
     #[error(
-        "--memory has no effect with --strategy {strategy}, which tests no behaviours; give --strategy representative or exhaustive, \
-         or leave it out"
+        "--memory has no effect with --strategy {strategy}; give --strategy representative or exhaustive, or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
     #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
@@ -319,6 +318,12 @@ pub enum Failure {
     InUse { path: PathBuf },
     #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
     NotOverwritten { path: PathBuf },
+    #[error("cannot restore `{}` for the next run", path.display())]
+    RestoreFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
     ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]

@@ -1,6 +1,6 @@
 //! Programs with threads: a function `run` in C or C++, or in Rust, which notes numbers in the pool with `put`.
 
-use brownout_engine::{OnFull, RecordOptions, Schedule, ScheduledRun, record};
+use brownout_engine::{OnFull, RecordOptions, ScheduledRun, ThreadSchedule, record};
 use brownout_trace::{EventKind, ProcessEnd, TraceReader, first_difference};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ const HEAD: &str = "
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -135,7 +136,7 @@ impl ThreadedProgram {
             coverage: false,
             watch: Vec::new(),
             on_full: OnFull::Stop,
-            schedule: Some(Schedule { seed, length: 100 }),
+            schedule: Some(ThreadSchedule { seed, length: 100 }),
         };
         let recording = record(&options, &mut |_| ()).unwrap();
         assert_eq!(

@@ -18,6 +18,8 @@ fn time_and_random_numbers_are_those_of_the_seed() {
       fd = open(\"/proc/sys/kernel/random/uuid\", O_RDONLY);
       if (read(fd, name, 40) != 37) abort(); memcpy(&random, name, 8); put(random); close(fd);
       memcpy(&random, (void *)getauxval(AT_RANDOM), 8); put(random);
+      struct stat status; fd = memfd_create(\"file\", 0);
+      if (ftruncate(fd, 10) || fstat(fd, &status)) abort(); put(status.st_mtime); put(status.st_ctim.tv_nsec);
       put((uint64_t)&source_of_addresses); put((uint64_t)malloc(10)); put((uint64_t)&now);
     }";
     let program = ThreadedProgram::new(&format!("static int source_of_addresses;{source}"));

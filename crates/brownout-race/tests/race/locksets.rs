@@ -257,3 +257,24 @@ fn a_recognised_lock_protects_once_its_release_confirms_it() {
     assert_eq!(outcome.by_recognised_locks.len(), 1);
     assert_eq!(races(&outcome), ["1-3"]);
 }
+
+#[test]
+fn the_instructions_of_a_lock_function_do_not_count() {
+    let word = Address(A);
+    let shared = false;
+    let mut run = threads();
+    run.thread(T2).begin("pthread_rwlock_wrlock", &[A]);
+    run.event(EventKind::LockAcquire { word, shared });
+    run.end("pthread_rwlock_wrlock", 0)
+        .call("pthread_rwlock_unlock", &[A])
+        .call("pthread_rwlock_rdlock", &[A]);
+    run.thread(T3).call("pthread_rwlock_rdlock", &[A]);
+    run.thread(T2).at(2).load(X);
+    run.call("pthread_rwlock_unlock", &[A]);
+    // It is noticed late that the lock was released.
+    run.event(EventKind::LockRelease { word, shared });
+    run.thread(T3).call("pthread_rwlock_unlock", &[A]);
+    run.call("pthread_rwlock_wrlock", &[A]).at(1).store(X);
+    run.persist(X).call("pthread_rwlock_unlock", &[A]);
+    assert!(run.races().is_empty());
+}

@@ -29,12 +29,14 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
         patterns: Vec::new(),
         out: None,
         resume: false,
+        confirm: false,
         target_success: Vec::new(),
         findings: FindingArgs::default(),
         crash: CrashTestArgs {
             recover: Some(recovery(&program)),
             ..CrashTestArgs::default()
         },
+        schedules: None,
         recording: RecordingArgs {
             command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
             ..RecordingArgs::default()

@@ -78,18 +78,13 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     let expected = expectation(&token, &arguments.directory, console)?;
     let mut runner = runner(&token.recovery, expected, &files, &server)?;
     let verdict = recover(&token, &image, &mut runner, &mut symbols, console)?;
-    let now = rule_of(&verdict).map(|rule| rule.id);
-    // A finding of lint is confirmed by any failure of recovery.
-    let as_before = |rule: &String| match rules::is_crash_rule(rule) {
-        // It does not say how recovery ends.
-        true if *rule == UNPERSISTED_READ.id => true,
-        true => now == Some(rule.as_str()),
-        false => now.is_some(),
-    };
-    let rule = finding.map(|finding| finding.rule);
-    if let Some(rule) = rule.filter(|rule| !as_before(rule)) {
+    if let Some(finding) = finding.filter(|finding| !is_as_before(finding, &verdict)) {
+        let was = match finding.message.split_once(" after power is lost") {
+            Some((was, _)) if rules::is_crash_rule(&finding.rule) => format!("\"{was}\""),
+            _ => finding.rule,
+        };
         console.warn(format_args!(
-            "the result differs from the earlier one, which was {rule}; the program, or files other than the persistent ones, \
+            "the result differs from the earlier one, which was {was}; the program, or files other than the persistent ones, \
              may have changed"
         ));
     }
@@ -98,6 +93,23 @@ pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failur
     } else {
         ExitCode::BugsFound
     })
+}
+
+/// Whether recovery ends as the finding says.
+fn is_as_before(finding: &Finding, verdict: &Verdict) -> bool {
+    let now = rule_of(verdict).map(|rule| rule.id);
+    let rule = finding.rule.as_str();
+    if !rules::is_crash_rule(rule) {
+        // A finding of lint is confirmed by any failure of recovery.
+        return now.is_some();
+    }
+    // It does not say how recovery ends.
+    if rule == UNPERSISTED_READ.id {
+        return true;
+    }
+    let says = finding.message.strip_prefix("recovery ");
+    let is_same_end = says.is_none_or(|says| says.starts_with(&format!("{verdict} after ")));
+    now == Some(rule) && is_same_end
 }
 
 /// The trace of the token, if it is not that of the recorded run but one in which a race was forced.
@@ -166,6 +178,10 @@ fn find(
         });
     };
     let shown = with_crash(found, &findings, console);
+    let trace = match shown.results_in() {
+        Some(inside) => OutputDirectory::open(&directory.join(inside))?.0.trace()?,
+        None => trace,
+    };
     Ok((trace, token_of(shown)?, Some(shown.clone())))
 }
 

@@ -17,6 +17,14 @@ pub fn not_explored(why: &str) -> Reason {
     Reason::new(ReasonKind::CoverageGap, text)
 }
 
+/// Why a test that has lost or reordered no stores shows too little.
+pub fn not_reordered(why: &str) -> Reason {
+    let text = format!(
+        "no crash was tested that loses stores or persists them in another order: {why}; raise --time-limit"
+    );
+    Reason::new(ReasonKind::CoverageGap, text)
+}
+
 /// Why a test without any crash shows nothing.
 pub fn none_tested(why: &str) -> Reason {
     Reason::new(ReasonKind::CoverageGap, format!("no crash was tested{why}"))

@@ -9,7 +9,7 @@ use brownout_crash::{
 use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason};
 
 use super::continuation::continuing_command;
-use super::coverage_gap::{none_tested, not_explored, unfinished};
+use super::coverage_gap::{none_tested, not_explored, not_reordered, unfinished};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::trial_results::TrialResults;
@@ -171,7 +171,8 @@ pub fn shortfalls(
         return unexplored.into_iter().chain(running).collect();
     }
     if is_finished(ending, monitor) {
-        return running.into_iter().collect();
+        let in_order = only_in_order(coverage, monitor.reason());
+        return in_order.into_iter().chain(running).collect();
     }
     let why = match ending.end {
         CampaignEnd::FailsEverywhere => {
@@ -187,6 +188,19 @@ pub fn shortfalls(
         unfinished((progress.done, progress.points), "crash point", &why)
     };
     [unfinished].into_iter().chain(running).collect()
+}
+
+/// Why a test in which stores persist only in the order of the program shows too little, although each failure point was tried.
+fn only_in_order(coverage: &CrashCoverage, why: &str) -> Option<Reason> {
+    let not_tried: u64 = coverage.suspects_not_tried.values().sum();
+    let suspects = Covered::new(
+        coverage.suspects.tried,
+        coverage.suspects.of.saturating_sub(not_tried),
+    );
+    let reordered = [suspects, coverage.orders, coverage.behaviours];
+    let has_others = coverage.behaviours_unknown || reordered.iter().any(|covered| covered.of > 0);
+    let is_tried = reordered.iter().any(|covered| covered.tried > 0);
+    (has_others && !is_tried).then(|| not_reordered(why))
 }
 
 /// Why behaviours of recovery may be missing.
@@ -309,5 +323,36 @@ mod tests {
             text.ends_with("; for more: `brownout check --resume`"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_test_that_had_no_time_to_lose_stores_does_not_pass() {
+        let falls_short =
+            |coverage| only_in_order(&coverage, "the time limit was reached").is_some();
+        let in_order = CrashCoverage {
+            failure_points: Covered::new(4, 4),
+            orders: Covered::new(0, 182),
+            ..CrashCoverage::default()
+        };
+        assert!(falls_short(in_order.clone()));
+        assert!(!falls_short(CrashCoverage {
+            suspects: Covered::new(1, 2),
+            ..in_order.clone()
+        }));
+        // Where there is nothing to lose, nothing is missing.
+        let without_orders = CrashCoverage {
+            orders: Covered::new(0, 0),
+            ..in_order
+        };
+        assert!(!falls_short(without_orders.clone()));
+        assert!(falls_short(CrashCoverage {
+            behaviours_unknown: true,
+            ..without_orders.clone()
+        }));
+        assert!(!falls_short(CrashCoverage {
+            suspects: Covered::new(0, 2),
+            suspects_not_tried: BTreeMap::from([("reason".to_owned(), 2)]),
+            ..without_orders
+        }));
     }
 }

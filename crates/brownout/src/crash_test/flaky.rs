@@ -1,9 +1,75 @@
 //! Recoveries that fail on an image and pass on it when they run again.
 
-use brownout_crash::Trial;
+use std::collections::HashSet;
+
+use brownout_crash::{CrashError, CrashSituation, Trial};
+use brownout_recovery::Verdict;
 use brownout_report::{Reason, ReasonKind};
 
+use super::campaign_run::CampaignResults;
+use super::monitor::CrashTestMonitor;
+use super::plan::Plan;
+use super::preparation::Prepared;
+use super::runners::open_runner;
+use crate::console::Console;
+use crate::failure::Failure;
 use crate::quantity::number_of;
+
+/// How often recovery runs again on an image on which it has failed twice, once another failure has not repeated.
+const MORE_RUNS: usize = 5;
+/// On how many images it does.
+const MOST_IMAGES: usize = 256;
+
+/// If a failure has not repeated, checks all others more often: a recovery that fails by chance fails twice on some images, too.
+pub fn check_again(
+    prepared: &Prepared,
+    plan: &Plan,
+    tested: &mut CampaignResults,
+    interrupted: bool,
+    console: &Console,
+) -> Result<(), Failure> {
+    let trials = &mut tested.results.trials;
+    if interrupted || !trials.iter().any(Trial::is_flaky) {
+        return Ok(());
+    }
+    console.remark("checking failures again, because recovery is not deterministic");
+    let mut runner = open_runner(plan, &prepared.survey)?;
+    let mut checked: HashSet<String> = HashSet::new();
+    let mut flaky: HashSet<String> = HashSet::new();
+    for trial in trials.iter() {
+        let is_certain = trial.is_failure() && !trial.is_flaky();
+        let is_of_target = trial.point.interruptions.is_empty();
+        if !(is_certain && is_of_target)
+            || checked.len() == MOST_IMAGES
+            || !checked.insert(trial.image.clone())
+        {
+            continue;
+        }
+        let mut observer = CrashTestMonitor::new(None, console);
+        let files = &prepared.survey.files;
+        let image = prepared.run.image_at(&trial.point, files, &mut observer)?;
+        let situation = CrashSituation {
+            event: trial.point.event,
+            operation: trial.operation,
+            time_limit: prepared.time_limit,
+        };
+        for _ in 0..MORE_RUNS {
+            let passes = runner.passes(&image.files, &situation.task());
+            if passes.map_err(CrashError::from)? {
+                flaky.insert(trial.image.clone());
+                break;
+            }
+        }
+    }
+    for trial in trials.iter_mut() {
+        if flaky.contains(&trial.image)
+            && let Some(failure) = &mut trial.failure
+        {
+            failure.again = Some(Verdict::Passed);
+        }
+    }
+    Ok(())
+}
 
 /// Why failures that do not repeat leave a test undecided, if there are any.
 pub fn undecided(trials: &[Trial]) -> Option<Reason> {

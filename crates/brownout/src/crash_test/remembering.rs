@@ -6,7 +6,6 @@ use brownout_crash::{ExploredBehaviours, ExploredPages, TestConfiguration, Teste
 use brownout_report::{Reason, ReasonKind};
 
 use crate::behaviour_memory::{BehaviourMemory, Remembered};
-use crate::quantity::number_of;
 
 /// Variables that shells change from command to command, and no recovery depends on.
 const CHANGING: [&str; 4] = ["_", "SHLVL", "OLDPWD", "PWD"];
@@ -55,26 +54,30 @@ pub fn remember(
     if let Some(why) = decided.unknown {
         return nothing(why);
     }
-    let (new, noun) = match &decided.explored {
-        Some((pages, _)) => (pages.len(), "behaviour of recovery"),
-        None => (decided.tested.len(), "update behaviour"),
+    let noun = match &decided.explored {
+        Some(_) => ("behaviour of recovery", "behaviours of recovery"),
+        None => ("update behaviour", "update behaviours"),
     };
-    let new = match noun {
-        "behaviour of recovery" if new != 1 => format!("{new} behaviours of recovery"),
-        _ => number_of(new as u64, noun),
-    };
-    let added = memory.change(|known: &mut Remembered| match decided.explored {
+    let changed = memory.change(|known: &mut Remembered| match decided.explored {
         Some((pages, circumstances)) => {
+            let before = known.explored.len();
             known.explored.add(pages, &circumstances);
-            known.explored.len()
+            (before, known.explored.len())
         }
         None => {
+            let before = known.tested.len();
             known.tested.add(decided.tested, configuration);
-            known.tested.len()
+            (before, known.tested.len())
         }
     });
-    match added {
-        Ok(all) => Ok(format!("{new} added to `{path}`, which has {all} now")),
+    match changed {
+        Ok((before, all)) => {
+            let new = all.saturating_sub(before);
+            let noun = if new == 1 { noun.0 } else { noun.1 };
+            Ok(format!(
+                "{new} {noun} added to `{path}`, which has {all} now"
+            ))
+        }
         Err(failure) => {
             let why = failure.sentence();
             let text = format!("the behaviours that were tested are not remembered: {why}");

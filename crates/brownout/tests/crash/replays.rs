@@ -100,11 +100,18 @@ fn a_recovery_that_returns_from_main_shows_no_frames_of_the_c_library() {
 fn another_result_than_before_is_reported() {
     let dir = TestDir::new();
     let id = checked(&dir);
-    fs::write(dir.path("slots"), "#!/bin/sh\nexit 0\n").unwrap();
-    let again = dir.brownout(&["replay", "brownout.out", &id]);
-    assert_eq!(again.status, Some(0), "{}", again.stderr);
-    let expected = "the result differs from the earlier one, which was recovery-failed";
-    assert!(again.stderr.contains(expected), "{}", again.stderr);
+    for status in [0, 55] {
+        fs::write(dir.path("slots"), format!("#!/bin/sh\nexit {status}\n")).unwrap();
+        let again = dir.brownout(&["replay", "brownout.out", &id]);
+        assert_eq!(
+            again.status,
+            Some(i32::from(status != 0)),
+            "{}",
+            again.stderr
+        );
+        let expected = "the result differs from the earlier one, which was \"recovery fails with exit status 1\"";
+        assert!(again.stderr.contains(expected), "{}", again.stderr);
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tree_sitter::Node;
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
 use crate::stored_object::{arguments, callee};
-use crate::syntax::{Language, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// What happens in the course of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -300,7 +300,7 @@ fn calls_itself(name: &str, source: &SourceTree, offset: usize) -> bool {
 
 /// Whether a C or C++ file includes a header.
 pub(crate) fn includes(source: &SourceTree, header: &str) -> bool {
-    source.language != Language::Rust
+    source.language != SourceLanguage::Rust
         && source.text.lines().any(|line| {
             let line = line.trim_start();
             line.starts_with('#') && line.contains("include") && line.contains(header)

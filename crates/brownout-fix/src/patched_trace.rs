@@ -27,6 +27,8 @@ pub struct Membership {
     pub repair: usize,
     /// The statement's own instruction caused the event, not a library on its behalf.
     pub is_direct: bool,
+    /// The repair flushes what this event stores.
+    pub is_flushed: bool,
 }
 
 /// Decides to which repaired statements events belong.
@@ -136,7 +138,9 @@ fn note(executions: &mut Vec<Execution>, event: &Event<'_>, membership: &Members
     if membership.is_direct && is_step(event) {
         execution.done.insert(event.pc.0);
     }
-    if let EventKind::Store { addr, bytes, .. } = event.kind {
+    if let EventKind::Store { addr, bytes, .. } = event.kind
+        && membership.is_flushed
+    {
         let last = addr.0 + (bytes.len() as u64).max(1) - 1;
         for line in addr.0 / LINE..=last / LINE {
             if !execution.lines.contains(&line) {
@@ -315,6 +319,7 @@ mod tests {
             let member = Membership {
                 repair: 0,
                 is_direct: event.pc.0 == 1,
+                is_flushed: true,
             };
             match event.pc.0 {
                 1 | 2 => vec![member],

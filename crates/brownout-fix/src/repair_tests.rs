@@ -12,7 +12,10 @@ struct Example<'a> {
 }
 
 impl Example<'_> {
-    fn repaired(&self, observe: impl FnOnce(&SourceTree, &mut Idioms)) -> Result<String, Refusal> {
+    fn repaired(
+        &self,
+        observe: impl FnOnce(&SourceTree, &mut Idioms),
+    ) -> Result<String, RepairRefusal> {
         let source = SourceTree::new(self.path, self.text.to_owned())?;
         let mut idioms = Idioms::default();
         observe(&source, &mut idioms);
@@ -21,12 +24,14 @@ impl Example<'_> {
             source: &source,
             line: self.at.0,
             column: self.at.1,
-            scope: Scope::Statement,
+            scope: RepairScope::Statement,
             operation: self.operation,
             one_line: true,
             syncs: false,
             macros: &macros,
             idioms: &idioms,
+            called: &[],
+            only_generic: false,
         };
         let repair = request.repair()?;
         Ok(apply(self.text, &in_order(repair.edits).unwrap()))
@@ -149,12 +154,14 @@ fn a_fence_can_follow_the_loop() {
         source: &source,
         line: 4,
         column: None,
-        scope: Scope::Loop,
+        scope: RepairScope::Loop,
         operation: RepairOperation::Fence,
         one_line: true,
         syncs: false,
         macros: &MacroDefinitions::default(),
         idioms: &Idioms::default(),
+        called: &[],
+        only_generic: false,
     };
     let repair = request.repair().unwrap();
     let repaired = apply(text, &in_order(repair.edits).unwrap());
@@ -179,7 +186,7 @@ fn rust_is_repaired_in_its_own_terms() {
         let caller = SourceTree::new(
             "x.rs",
             format!(
-                "{}fn g() {{ unsafe {{\n    persist(p, 8);\n}} }}\n",
+                "{}fn g() {{ {UNSAFE} {{\n    persist(p, 8);\n}} }}\n",
                 source.text
             ),
         )
@@ -187,8 +194,8 @@ fn rust_is_repaired_in_its_own_terms() {
         idioms.observe(&caller, 6, Some(5), CallEffect::Flush);
         idioms.observe(&caller, 6, Some(5), CallEffect::Fence);
     });
-    let expected =
-        "    unsafe { persist((&raw const p.x).cast(), std::mem::size_of_val(&p.x)) };\n";
+    let call = "persist((&raw const p.x).cast(), std::mem::size_of_val(&p.x))";
+    let expected = format!("    {UNSAFE} {{ {call} }};\n");
     let repaired = repaired.unwrap();
-    assert!(repaired.contains(expected), "{repaired}");
+    assert!(repaired.contains(&expected), "{repaired}");
 }

@@ -11,10 +11,10 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use crate::Refusal;
+use crate::RepairRefusal;
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
-use crate::syntax::{Language, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// The object that a store changes, as source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl StoredObject {
         line: u32,
         column: Option<u32>,
         macros: &MacroDefinitions,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RepairRefusal> {
         let source = statement.source;
         let file = source.path.clone();
         let mut stores = store_expressions(statement, macros);
@@ -73,14 +73,14 @@ impl StoredObject {
             .iter()
             .filter(|store| !store.is_to_variable())
             .count();
-        if source.language == Language::C || in_memory > 0 {
+        if source.language == SourceLanguage::C || in_memory > 0 {
             stores.retain(|store| !store.is_to_variable());
         }
         let offset = source.offset(line, column);
         let Some(chosen) = choose(&stores, column.and(offset)) else {
             return Err(match stores.is_empty() {
                 true => no_store(statement, line, offset, macros),
-                false => Refusal::SeveralStores { file, line },
+                false => RepairRefusal::SeveralStores { file, line },
             });
         };
         chosen.object(source, line, statement)
@@ -92,15 +92,15 @@ fn no_store(
     line: u32,
     offset: Option<usize>,
     macros: &MacroDefinitions,
-) -> Refusal {
+) -> RepairRefusal {
     let source = statement.source;
     let file = source.path.clone();
     let called = statement
         .call_at(offset)
         .and_then(|call| callee(source, call));
     match called.filter(|name| macros.is_macro(name)) {
-        Some(name) => Refusal::MacroUse { file, line, name },
-        None => Refusal::NoStore { file, line },
+        Some(name) => RepairRefusal::MacroUse { file, line, name },
+        None => RepairRefusal::NoStore { file, line },
     }
 }
 
@@ -207,7 +207,7 @@ fn call_target<'s>(
     let arguments = arguments(call);
     let argument = |index: usize| arguments.get(index).copied();
     let bytes = |target, length| Some(Target::Bytes(target, length));
-    if source.language == Language::Rust {
+    if source.language == SourceLanguage::Rust {
         return rust_call(source, call, &name, &arguments);
     }
     match name.trim_start_matches("__builtin_") {
@@ -311,11 +311,11 @@ impl StoreExpression<'_> {
         source: &SourceTree,
         line: u32,
         statement: &Statement<'_>,
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject, RepairRefusal> {
         let refuse_changed = |nodes: &[Node<'_>]| {
             for node in nodes {
                 if self.is_changed_later(source, *node, statement) {
-                    return Err(Refusal::Changes {
+                    return Err(RepairRefusal::Changes {
                         file: source.path.clone(),
                         line,
                         object: source.text_of(*node).to_owned(),
@@ -341,7 +341,7 @@ impl StoreExpression<'_> {
                 if has_effect(source, *pointer)
                     || extra.is_some_and(|extra| has_effect(source, extra))
                 {
-                    return Err(Refusal::Changes {
+                    return Err(RepairRefusal::Changes {
                         file: source.path.clone(),
                         line,
                         object: text,
@@ -395,7 +395,7 @@ fn length_text<'s>(
     pointer: &str,
     length: &Length<'s>,
 ) -> (String, Option<Node<'s>>) {
-    let rust = source.language == Language::Rust;
+    let rust = source.language == SourceLanguage::Rust;
     match length {
         Length::Of(node) => (source.text_of(*node).to_owned(), Some(*node)),
         Length::Constant(length) => ((*length).to_owned(), None),
@@ -427,7 +427,11 @@ pub(crate) fn primary(expression: &str) -> String {
     }
 }
 
-fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<StoredObject, Refusal> {
+fn place_object(
+    source: &SourceTree,
+    place: Node<'_>,
+    line: u32,
+) -> Result<StoredObject, RepairRefusal> {
     let mut inner = place;
     while inner.kind() == "parenthesized_expression"
         && let Some(child) = inner.named_child(0)
@@ -443,7 +447,7 @@ fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<Store
     if let Some(field) = inner.child_by_field_name("field")
         && is_bit_field(source, source.text_of(field))
     {
-        return Err(Refusal::BitField {
+        return Err(RepairRefusal::BitField {
             file: source.path.clone(),
             line,
             object: text,
@@ -451,7 +455,7 @@ fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<Store
     }
     let address = match (pointer, source.language) {
         (Some(pointer), _) => source.text_of(pointer).to_owned(),
-        (None, Language::Rust) => format!("&raw const {text}"),
+        (None, SourceLanguage::Rust) => format!("&raw const {text}"),
         (None, _) => format!("&{text}"),
     };
     Ok(StoredObject {

@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn object(path: &str, code: &str, column: Option<u32>) -> Result<StoredObject, Refusal> {
+fn object(path: &str, code: &str, column: Option<u32>) -> Result<StoredObject, RepairRefusal> {
     let text = match path.ends_with(".rs") {
-        true => format!("fn f() {{ unsafe {{\n{code}\n}} }}\n"),
+        true => format!("fn f() {{ unsafe  {{\n{code}\n}} }}\n"),
         false => format!("struct s {{ int flag : 1; int x; }};\nvoid f(void) {{\n{code}\n}}\n"),
     };
     let line = if path.ends_with(".rs") { 2 } else { 3 };
@@ -61,7 +61,7 @@ fn the_column_selects_one_of_several_stores() {
     );
     let refused = object("x.c", "p->a = 1, p->b = 1;", None).unwrap_err();
     assert!(
-        matches!(refused, Refusal::SeveralStores { .. }),
+        matches!(refused, RepairRefusal::SeveralStores { .. }),
         "{refused}"
     );
 }
@@ -76,21 +76,33 @@ fn an_expression_with_an_effect_is_saved() {
 #[test]
 fn what_the_statement_changes_cannot_be_named_after_it() {
     let refused = object("x.c", "p->next = q, p = q;", Some(9)).unwrap_err();
-    assert!(matches!(refused, Refusal::Changes { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::Changes { .. }),
+        "{refused}"
+    );
     let refused = object("x.c", "memcpy(p++, q, 8);", None).unwrap_err();
-    assert!(matches!(refused, Refusal::Changes { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::Changes { .. }),
+        "{refused}"
+    );
 }
 
 #[test]
 fn bit_fields_have_no_address() {
     let refused = object("x.c", "p->flag = 1;", None).unwrap_err();
-    assert!(matches!(refused, Refusal::BitField { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::BitField { .. }),
+        "{refused}"
+    );
 }
 
 #[test]
 fn calls_of_other_functions_are_no_stores() {
     let refused = object("x.c", "update(p);", None).unwrap_err();
-    assert!(matches!(refused, Refusal::NoStore { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::NoStore { .. }),
+        "{refused}"
+    );
 }
 
 #[test]

@@ -124,6 +124,11 @@ pub fn wants_holds() -> bool {
     has_option(ring::option::HOLD)
 }
 
+/// Whether records may borrow their numbers. Those that borrow the same one are not in the same order in each run.
+pub fn allows_borrowing() -> bool {
+    !has_option(ring::option::SCHEDULE | ring::option::HOLD)
+}
+
 /// Wakes the recorder: what was published is of interest now.
 pub fn wake_recorder() {
     if let Some(control) = control() {

@@ -37,6 +37,11 @@ pub mod locks {
             missing()
         }
 
+        /// Whether what an instruction does is logged.
+        pub fn is_logged(_insn: &Instruction) -> bool {
+            missing()
+        }
+
         /// What a logged instruction did.
         pub fn operation(_logged: &LoggedInstruction) -> Option<AtomicOperation> {
             missing()
@@ -187,6 +192,16 @@ pub mod pm {
             }
 
             pub fn is_touched(&self, _pc: u64) -> bool {
+                missing()
+            }
+
+            /// The instruction at an address is about to store to a candidate.
+            pub fn stores(&mut self, _pc: u64) {
+                missing()
+            }
+
+            /// Whether the stack of a branch is a candidate.
+            pub fn has_observed_stack(&self, _insn: &Instruction) -> bool {
                 missing()
             }
 

@@ -16,7 +16,7 @@ mod trace_proof;
 
 use std::path::Path;
 
-use brownout_fix::{AddedCounts, Refusal};
+use brownout_fix::{AddedCounts, RepairRefusal};
 use brownout_report::{Finding, FindingId, FixProof, Report, Severity, SourceFix};
 
 pub use patch::Patch;
@@ -211,7 +211,7 @@ fn tasks_of(
     finding: &Finding,
     named: &[String],
     recorded: &[Finding],
-) -> Result<Vec<candidates::RepairTask>, Refusal> {
+) -> Result<Vec<candidates::RepairTask>, RepairRefusal> {
     let is_asked_for =
         |rule: &str| REPAIRED.contains(&rule) || (rule == ON_REQUEST && !named.is_empty());
     let joined = finding.evidence.joined.iter();
@@ -223,14 +223,14 @@ fn tasks_of(
         .collect();
     if parts.is_empty() {
         let reason = refusal(&finding.rule).unwrap_or("there is no automatic repair");
-        return Err(Refusal::Rule(reason));
+        return Err(RepairRefusal::Rule(reason));
     }
     let mut all = Vec::new();
     for (id, _, confirmed) in parts {
         let recorded = recorded.iter().find(|recorded| recorded.id == *id);
         let Some(recorded) = recorded else {
             let file = finding.primary_frame().and_then(|frame| frame.file.clone());
-            return Err(Refusal::Stale {
+            return Err(RepairRefusal::Stale {
                 file: file.unwrap_or_else(|| "a source file".to_owned()),
                 why: "the trace and the sources no longer show this finding",
             });

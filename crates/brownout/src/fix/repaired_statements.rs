@@ -18,6 +18,8 @@ pub struct StatementLines {
     pub includes_callees: bool,
     /// It is a loop: all iterations are one execution.
     pub is_loop: bool,
+    /// The file and line of the store that is flushed, if a function that is called makes it.
+    pub store: Option<(String, u32)>,
 }
 
 impl StatementLines {
@@ -84,9 +86,17 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
                     is_direct: !statement.is_loop
                         && innermost == 0
                         && statement.contains(&frames[0]),
+                    is_flushed: statement
+                        .store
+                        .as_ref()
+                        .is_none_or(|store| is_at(&frames[innermost], store)),
                 })
         });
     members.collect()
+}
+
+fn is_at(frame: &Frame, (file, line): &(String, u32)) -> bool {
+    frame.file.as_ref() == Some(file) && frame.line == Some(*line)
 }
 
 #[cfg(test)]
@@ -109,6 +119,7 @@ mod tests {
             lines: 3..5,
             includes_callees: false,
             is_loop: false,
+            store: None,
         };
         let statements = [statement];
         let library = [frame(1, "/lib/libc.so.6"), frame(4, "/program")];

@@ -2,9 +2,10 @@
 //!
 //! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
-//! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! repair that another one follows in its function is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! What happens to be flushed by another function does not count: on other paths it comes too late.
 
-use brownout_fix::{AddedCounts, Refusal, RepairOperation};
+use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::Finding;
 
 use super::candidates::RepairTask;
@@ -19,8 +20,8 @@ pub struct TaskSearch {
     options: Vec<PlannedRepair>,
     /// The repair in use.
     at: usize,
-    /// Why candidates are impossible, the first of them.
-    refusal: Option<Refusal>,
+    /// Why candidates are impossible, the last of them.
+    refusal: Option<RepairRefusal>,
     /// Another repair makes this one unnecessary.
     is_covered: bool,
     is_refused: bool,
@@ -40,7 +41,7 @@ impl TaskSearch {
     /// `plan` makes the edits of a candidate.
     pub fn new(
         task: &RepairTask,
-        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, Refusal>,
+        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, RepairRefusal>,
     ) -> Self {
         let mut options: Vec<PlannedRepair> = Vec::new();
         let mut refusal = None;
@@ -48,7 +49,8 @@ impl TaskSearch {
             match plan(candidate) {
                 Ok(planned) if !options.contains(&planned) => options.push(planned),
                 Ok(_) => {}
-                Err(reason) => refusal = refusal.or(Some(reason)),
+                // The last candidate is the plainest: what prevents it prevents the others.
+                Err(reason) => refusal = Some(reason),
             }
         }
         Self {
@@ -69,8 +71,8 @@ impl TaskSearch {
     }
 
     /// Why there is no repair.
-    pub fn refusal(&self) -> Option<Refusal> {
-        let fallback = Refusal::Rule(
+    pub fn refusal(&self) -> Option<RepairRefusal> {
+        let fallback = RepairRefusal::Rule(
             "no flush or fence that can be inserted here makes the finding go away in the trace; the order of the stores \
              themselves may be wrong",
         );
@@ -149,9 +151,11 @@ fn reduce(
             .filter(|&other| tasks[other].repair() == Some(&repair))
             .collect();
         let is_first = users.first() == Some(&index);
-        let is_needed =
-            users.iter().any(|&user| tasks[user].is_pinned) || !tasks[index].shows_in_trace();
-        if !is_first || is_needed {
+        let is_pinned = users.iter().any(|&user| tasks[user].is_pinned);
+        let is_needed = is_pinned || !tasks[index].shows_in_trace();
+        let mut used = repairs(tasks).into_iter();
+        let has_successor = used.any(|other| other.is_after(&repair));
+        if !is_first || is_needed || !has_successor {
             continue;
         }
         if !proof.may_try_more() {

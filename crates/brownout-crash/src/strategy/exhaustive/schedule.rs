@@ -8,7 +8,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::behaviours::{Next, NodeId};
-use super::boundary::{Boundary, BoundaryWalk};
+use super::boundary::{BoundaryState, BoundaryWalk};
 use super::budget::Budget;
 use super::crash_times::Context;
 use super::explorer::Explorer;
@@ -23,7 +23,7 @@ pub struct NextRun {
     pub node: NodeId,
     pub time: u32,
     /// The state to run on; `None` if it is the newest one that leads to the node.
-    pub boundary: Option<Boundary>,
+    pub boundary: Option<BoundaryState>,
 }
 
 /// Which behaviours are explored next. It knows only crashes of the target.
@@ -40,7 +40,7 @@ impl Schedule {
     pub fn new(explorer: &Explorer) -> Self {
         let times = &explorer.situations().stores.times;
         let contexts: Vec<Context> = times.iter().map(|time| time.context()).collect();
-        let boundaries = [Boundary::Newest, Boundary::Oldest];
+        let boundaries = [BoundaryState::Newest, BoundaryState::Oldest];
         Self {
             walks: boundaries.map(|boundary| BoundaryWalk::new(boundary, explorer)),
             runs: vec![0; contexts.len()],

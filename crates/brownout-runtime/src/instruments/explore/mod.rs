@@ -23,6 +23,7 @@ mod mailbox;
 mod mapping;
 mod open_bytes;
 mod other_files;
+mod private_memory;
 mod read_calls;
 
 use crate::instruments::Instrument;

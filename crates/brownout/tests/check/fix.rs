@@ -1,6 +1,7 @@
 //! `brownout fix` as users see it.
 
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
@@ -169,4 +170,27 @@ fn a_finding_that_is_not_there_is_an_error() {
         "{}",
         run.stderr
     );
+}
+
+#[test]
+fn the_missing_flush_of_the_demo_is_repaired() {
+    let dir = TestDir::new();
+    dir.brownout(&["demo", "--keep", "demo"]);
+    let run = dir.brownout(&["fix", "demo/brownout.out", "--apply"]);
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    let order = "flushes and fences cannot change the order of stores";
+    assert!(run.stdout.contains(order), "{}", run.stdout);
+    let added = "+\tflush(&store->entries, sizeof(store->entries));\n";
+    assert!(run.stdout.contains(added), "{}", run.stdout);
+    let compiled = Command::new("cc")
+        .args([
+            "-g", "-O2", "-Wall", "-Wextra", "-Werror", "-o", "kvlog", "kvlog.c",
+        ])
+        .current_dir(dir.path("demo"))
+        .status();
+    assert!(compiled.unwrap().success());
+    let check = ["check", "--", "demo/kvlog", "demo/new-store", "put", "50"];
+    let run = dir.brownout(&check);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), [""; 0]);
 }

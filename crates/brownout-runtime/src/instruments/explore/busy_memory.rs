@@ -210,10 +210,10 @@ pub fn map(args: [u64; 6]) -> Option<Raw> {
     // SAFETY: the target's own call, which replaces nothing.
     let raw = unsafe { sys::syscall(linux::__NR_mmap, args) };
     if !is_err(raw) {
-        let mapping = [raw..raw + page_up(len)];
+        let mapping = raw..raw + page_up(len);
         let parts = known
             .iter()
-            .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mapping));
+            .flat_map(|&start| parts_in(start..start + HUGE_PAGE, core::slice::from_ref(&mapping)));
         parts.for_each(|part| replace(&part, false));
     }
     Some(raw)

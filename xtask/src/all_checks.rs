@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::cpu;
 use crate::shell::{cargo, root, step, target_dir};
 use crate::{
-    architecture, corpus, differential, exactness, exploration, fuzz, guide, setup, tidy,
+    architecture, corpus, differential, exactness, exploration, fuzz, guide, repairs, setup, tidy,
     transparency,
 };
 
@@ -50,9 +50,12 @@ pub fn test(args: Args) -> Result<()> {
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
+    let scheduled = ["--runs", "1", "--filter", "threads", "--schedule", "1"];
+    transparency::run(Args::given(&scheduled))?;
     exactness::run(Args::given(&["--core"]))?;
     exploration::run(Args::given(&["--cases", "40"]))?;
     corpus::run(Args::given(&["--core"]))?;
+    repairs::run(Args::given(&["--core"]))?;
     for mask in cpu::MASKS {
         run_as(mask)?;
     }

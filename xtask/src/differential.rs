@@ -199,6 +199,7 @@ impl Batch<'_> {
         let wrapper = Wrapper::Record {
             brownout: self.brownout.to_owned(),
             loads: mode == Mode::SharedLoads,
+            schedule: None,
         };
         let mut ended = Vec::new();
         let mut from = 0;

@@ -20,6 +20,7 @@ mod parallel;
 mod programs;
 mod random;
 mod recall;
+mod repairs;
 mod setup;
 mod shell;
 mod soak;
@@ -40,7 +41,7 @@ cargo xtask COMMAND [OPTIONS]
   setup [--all]         install the Debian packages that `test` needs (--all: that every command needs)
   test                  everything that must pass: format, tidy, clippy, documentation, unit tests, packages, the
                         diffs of CONTRIBUTING.md, neutral code without x86-64, a bounded fuzz run, the core of
-                        differential, transparency, exactness and the corpus, 40 cases of exploration, and what
+                        differential, transparency, exactness, the corpus and repairs, 40 cases of exploration, and what
                         depends on CPU features once more as on CPUs of x86-64-v2, v3 and v4
   ci                    setup, then test
   tidy                  what no other tool checks of the sources, documents and dependencies
@@ -53,6 +54,7 @@ cargo xtask COMMAND [OPTIONS]
   exactness             the trace replayed over the initial files gives the final files
       options of both:  --core  --filter TEXT  --runs N  --jobs N  --keep  --allow-missing  --list
                         --brownout PATH (instead of building it)  --wrapper 'CMD ARGS' (instead of recording)
+                        --schedule SEED (run threads in its order)
                         --cpu CPU (run as on a CPU of x86-64-v2, v3 or v4: v2, v3+rtm, v4+clwb, …)
   soak                  long-running programs do not grow under `brownout record`
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
@@ -63,6 +65,8 @@ cargo xtask COMMAND [OPTIONS]
   corpus                brownout reports exactly the findings that are written on the programs' lines
       options:          --core (two builds of each variant)  --filter TEXT  --jobs N  --list  --brownout PATH
                         --native (without brownout)  --dir DIR (programs of your own)
+  repairs               `brownout fix` repairs the programs in tests/repairs as well as their authors
+      options:          --core (one build of each)  --filter TEXT  --jobs N  --brownout PATH
   recall                the share of the bugs that `exhaustive` finds in generated programs that `representative` finds
       options:          --cases N  --seed N  --only CASE  --jobs N  --brownout PATH
   bench engine          what recording costs, as a multiple of native
@@ -107,6 +111,7 @@ fn run() -> Result<()> {
         "differential" => differential::run(args),
         "exploration" => exploration::run(args),
         "corpus" => corpus::run(args),
+        "repairs" => repairs::run(args),
         "recall" => recall::run(args),
         "bench" => bench::run(args),
         "help" | "--help" | "-h" => {

@@ -11,13 +11,18 @@ use crate::shell::{cargo, step, target_dir};
 
 pub enum Wrapper {
     /// Records with the `brownout` at this path.
-    Record { brownout: PathBuf, loads: bool },
+    Record {
+        brownout: PathBuf,
+        loads: bool,
+        /// The schedule of the program's threads, if they do not run freely.
+        schedule: Option<String>,
+    },
     /// Runs the program as arguments of these words.
     Prefix(Vec<String>),
 }
 
 impl Wrapper {
-    /// Takes `--brownout` and `--wrapper`; builds `brownout` if neither is given.
+    /// Takes `--brownout`, `--schedule` and `--wrapper`; builds `brownout` if neither is given.
     pub fn from_args(args: &mut Args) -> Result<Wrapper> {
         if let Some(words) = args.value("--wrapper")? {
             let words: Vec<_> = words.split_whitespace().map(str::to_owned).collect();
@@ -26,10 +31,12 @@ impl Wrapper {
             }
             return Ok(Wrapper::Prefix(words));
         }
+        let schedule = args.value("--schedule")?;
         if let Some(path) = args.value("--brownout")? {
             return Ok(Wrapper::Record {
                 brownout: std::fs::canonicalize(path)?,
                 loads: false,
+                schedule,
             });
         }
         step(&mut cargo(&[
@@ -41,13 +48,20 @@ impl Wrapper {
         Ok(Wrapper::Record {
             brownout: target_dir()?.join("release/brownout"),
             loads: false,
+            schedule,
         })
     }
 
     /// Whether a recording includes loads.
     pub fn with_loads(self, loads: bool) -> Wrapper {
         match self {
-            Wrapper::Record { brownout, .. } => Wrapper::Record { brownout, loads },
+            Wrapper::Record {
+                brownout, schedule, ..
+            } => Wrapper::Record {
+                brownout,
+                loads,
+                schedule,
+            },
             other => other,
         }
     }
@@ -57,13 +71,20 @@ impl Wrapper {
     pub fn wrap(&self, trace: &Path, pm: Option<&Path>, argv: &[OsString]) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         match self {
-            Wrapper::Record { brownout, loads } => {
+            Wrapper::Record {
+                brownout,
+                loads,
+                schedule,
+            } => {
                 words.extend([brownout.into(), "record".into(), "--quiet".into()]);
                 if let Some(pm) = pm {
                     words.extend(["--pm".into(), pm.into()]);
                 }
                 if *loads {
                     words.push("--loads".into());
+                }
+                if let Some(schedule) = schedule {
+                    words.extend(["--schedule".into(), schedule.into()]);
                 }
                 words.extend(["-o".into(), trace.into(), "--".into()]);
             }

@@ -1,7 +1,7 @@
 //! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
 //!
 //! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
-//! unmapping, a write by the kernel or the exit of a process, if something was stored to persistent memory, or a persistent file got
+//! unmapping, a rename, a write by the kernel or the exit of a process, if something was stored to persistent memory, or a persistent file got
 //! another name, since the last failure point. The crash is *before* the event. The calling context of an exit is that of the last store before it: what is wrong
 //! is what that store leaves.
 //!
@@ -9,12 +9,12 @@
 //! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
 //! be tried, because the target is not run again.
 //!
-//! Can miss: bugs that only show at occurrences that were not chosen, and between two renames without any other event.
+//! Can miss: bugs that only show at occurrences that were not chosen.
 
 use brownout_names::FunctionPattern;
 use brownout_trace::selection::Selection;
 use brownout_trace::{
-    AppPc, ContextId, Definitions, Event, EventIndex, EventKind, FenceKind, ProcessId,
+    AppPc, ContextId, Definitions, Event, EventIndex, EventKind, FenceKind, ProcessId, RENAME_NOTE,
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,7 @@ pub enum PointKind {
     Locked,
     WriteBack,
     KernelWrite,
+    Rename,
     Unmap,
     Exit,
 }
@@ -48,6 +49,7 @@ impl PointKind {
             Self::Locked => "locked-instruction",
             Self::WriteBack => "write-back",
             Self::KernelWrite => "kernel-write",
+            Self::Rename => "rename",
             Self::Unmap => "unmap",
             Self::Exit => "exit",
         }
@@ -62,6 +64,7 @@ impl PointKind {
             Self::Locked => "a locked instruction",
             Self::WriteBack => "a write-back",
             Self::KernelWrite => "a write by the kernel",
+            Self::Rename => "a rename",
             Self::Unmap => "an unmapping",
             Self::Exit => "the exit of the process",
         }
@@ -76,6 +79,7 @@ impl PointKind {
             Self::Locked => "this locked instruction",
             Self::WriteBack => "this write-back",
             Self::KernelWrite => "this write by the kernel",
+            Self::Rename => "this rename",
             Self::Unmap => "this unmapping",
             Self::Exit => "the exit of the process",
         }
@@ -292,6 +296,7 @@ impl FailurePoints {
             EventKind::KernelWrite { .. } | EventKind::FileWrite { .. } => {
                 changes(event, definitions, selection).then_some(PointKind::KernelWrite)
             }
+            EventKind::Note { text } => text.starts_with(RENAME_NOTE).then_some(PointKind::Rename),
             EventKind::Unmap { .. } => Some(PointKind::Unmap),
             EventKind::ProcessExit { .. } => Some(PointKind::Exit),
             _ => None,

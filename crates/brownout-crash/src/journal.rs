@@ -2,16 +2,16 @@
 //! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], an [`Explanation`], a suspect with its
-//! images, what recovery [reads](ObservedReads), the [`CampaignEnding`] of a campaign, defines a [stack](stack_table), or takes trials
+//! images, what recovery [reads](ObservedReads), the [`CampaignEnding`] of a campaign, defines a [part](repeated_parts) of trials, or takes trials
 //! back. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how
 //! much there was to try, and has any number of operations. Version 5 says whether stores can be torn, and has
 //! crashes inside recovery. Version 6 says which verdicts no native recovery has given, and can take these back. Version 7 has each
-//! stack once: ten thousand failures with their stacks were 60 megabytes.
+//! stack and each series of updates once: ten thousand failures were 60 megabytes.
 
-mod stack_table;
+mod repeated_parts;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -30,7 +30,7 @@ use crate::shard::Shard;
 use crate::suspect::SuspectImages;
 use crate::test_configuration::TestConfiguration;
 use crate::trial::Trial;
-use stack_table::{ReadStacks, StackLine, WrittenStacks};
+use repeated_parts::{PartLine, ReadParts, WrittenParts};
 
 /// Of the journal's format.
 pub const VERSION: u32 = 7;
@@ -58,12 +58,12 @@ struct HeadVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line {
-    Stack(StackLine),
+    Part(PartLine),
     Trial(Box<Trial>),
     Cause(Cause),
     Explanation(Explanation),
     Suspect(SuspectImages),
-    Ending(CampaignEnding),
+    Ending(Box<CampaignEnding>),
     Reads(ReadsLine),
     Retraction(RetractionLine),
 }
@@ -171,7 +171,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
         reads: None,
         ending: None,
     };
-    let mut stacks = ReadStacks::default();
+    let mut parts = ReadParts::default();
     let mut tried = HashMap::new();
     for line in 2.. {
         text.clear();
@@ -184,8 +184,8 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             line,
             source,
         };
-        match read_line(&text, &stacks) {
-            Ok(Line::Stack(stack)) => stacks.define(stack).map_err(damaged)?,
+        match read_line(&text, &parts) {
+            Ok(Line::Part(part)) => parts.define(part),
             Ok(Line::Trial(trial)) => match tried.entry(trial.point.clone()) {
                 // It was repeated to observe more.
                 Entry::Occupied(known) => entries.trials[*known.get()] = *trial,
@@ -205,8 +205,8 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
             Ok(Line::Reads(line)) => entries.reads = Some(line.recovery_reads),
             Ok(Line::Ending(ending)) => {
                 entries.ending = Some(match entries.ending {
-                    Some(earlier) => earlier.continued(ending),
-                    None => ending,
+                    Some(earlier) => earlier.continued(*ending),
+                    None => *ending,
                 });
             }
             Err(source) => return Err(damaged(source)),
@@ -215,9 +215,9 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
     Ok(Some(entries))
 }
 
-fn read_line(text: &str, stacks: &ReadStacks) -> Result<Line, serde_json::Error> {
+fn read_line(text: &str, parts: &ReadParts) -> Result<Line, serde_json::Error> {
     let mut line = serde_json::from_str(text)?;
-    stacks.restore(&mut line)?;
+    parts.restore(&mut line)?;
     serde_json::from_value(line)
 }
 
@@ -228,7 +228,7 @@ pub struct Journal {
     file: File,
     /// When the storage was last made to have all lines.
     synced: Instant,
-    stacks: WrittenStacks,
+    parts: WrittenParts,
 }
 
 impl Journal {
@@ -242,7 +242,7 @@ impl Journal {
             path: path.to_owned(),
             file: File::create(path).map_err(failed)?,
             synced: Instant::now(),
-            stacks: WrittenStacks::default(),
+            parts: WrittenParts::default(),
         };
         journal.write(head)?;
         journal.sync()?;
@@ -255,22 +255,22 @@ impl Journal {
             path: path.to_owned(),
             source,
         };
-        let open = || -> io::Result<(File, WrittenStacks)> {
+        let open = || -> io::Result<(File, WrittenParts)> {
             let mut file = OpenOptions::new().read(true).write(true).open(path)?;
             let content = std::fs::read(path)?;
             let whole = content.iter().rposition(|&byte| byte == b'\n');
             let whole = whole.map_or(0, |end| end + 1);
             file.set_len(whole as u64)?;
             file.seek(io::SeekFrom::End(0))?;
-            let stacks = WrittenStacks::read(&String::from_utf8_lossy(&content[..whole]))?;
-            Ok((file, stacks))
+            let parts = WrittenParts::read(&String::from_utf8_lossy(&content[..whole]))?;
+            Ok((file, parts))
         };
-        let (file, stacks) = open().map_err(failed)?;
+        let (file, parts) = open().map_err(failed)?;
         Ok(Self {
             path: path.to_owned(),
             file,
             synced: Instant::now(),
-            stacks,
+            parts,
         })
     }
 
@@ -278,16 +278,13 @@ impl Journal {
         if trial.failure.is_none() {
             return self.write(trial);
         }
-        let shortened = serde_json::to_value(trial).and_then(|mut line| {
-            let stacks = self.stacks.replace(&mut line)?;
-            Ok((stacks, line))
-        });
-        let (stacks, line) = shortened.map_err(|source| JournalError::Write {
+        let line = serde_json::to_value(trial);
+        let mut line = line.map_err(|source| JournalError::Write {
             path: self.path.clone(),
             source: source.into(),
         })?;
-        for stack in &stacks {
-            self.write(stack)?;
+        for part in self.parts.replace(&mut line) {
+            self.write(&part)?;
         }
         self.write(&line)
     }

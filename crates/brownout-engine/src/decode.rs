@@ -63,7 +63,11 @@ pub(crate) enum Decoded<'a> {
         event: Event<'a>,
     },
     /// Names of files changed.
-    Name(NameChange<'a>),
+    Name {
+        change: NameChange<'a>,
+        /// A note of the thread that made the change, without text.
+        event: Event<'a>,
+    },
     /// A file was opened or read.
     FileUse(FileUse),
     /// A record that is not part of the trace: about a file that was never mapped, or a process that does not exist.

@@ -17,7 +17,7 @@ use brownout_ring::{Record, kind};
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
     Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
-    ThreadId, WriteError,
+    RENAME_NOTE, ThreadId, WriteError,
 };
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
@@ -276,7 +276,7 @@ impl<D: EventDestination> EventSink<D> {
                 self.destination
                     .context(process, context, parent, return_address)?;
             }
-            Decoded::Name(change) => self.rename(owner, change)?,
+            Decoded::Name { change, event } => self.rename(owner, change, &event)?,
             Decoded::FileUse(file_use) => {
                 let process = ProcessId(owner.process);
                 self.destination.file_use(process, file_use);
@@ -286,9 +286,22 @@ impl<D: EventDestination> EventSink<D> {
         Ok(())
     }
 
-    /// Defines the paths that change with names.
-    fn rename(&mut self, owner: &SlotOwner, change: NameChange<'_>) -> Result<(), WriteError> {
-        for renamed in self.names.apply(change) {
+    /// Defines the paths that change with names. The event before each is an instant at which the file still has its old one.
+    fn rename(
+        &mut self,
+        owner: &SlotOwner,
+        change: NameChange<'_>,
+        event: &Event<'_>,
+    ) -> Result<(), WriteError> {
+        let renamed = self.names.apply(change);
+        if let Some(first) = renamed.first() {
+            let text = &format!("{RENAME_NOTE}{}", first.path.display());
+            self.destination.event(&Event {
+                kind: EventKind::Note { text },
+                ..*event
+            })?;
+        }
+        for renamed in renamed {
             self.destination.file(renamed.identity, &renamed.path)?;
             self.mapped
                 .name(renamed.file, renamed.identity, &renamed.path);

@@ -1,12 +1,15 @@
 //! Merges the records of all threads into one order, given by their sequence numbers.
 //!
-//! The numbers have no gaps, so the record with the next number comes next, and the other streams need not be examined.
-//! If no stream has the next number at its front, a thread has drawn it and not yet published it, and the merger waits.
-//! [`crate::drain`] decides how long.
+//! The numbers that were drawn have no gaps, so the record with the next number comes next. If no stream has it at its front, a thread has
+//! drawn it and not yet published it, and the merger waits. [`crate::drain`] decides how long.
+//!
+//! Records that borrow a number come before the one that draws it ([`brownout_ring::BORROWED`]). Nothing shows that one is missing. Therefore
+//! a record that has drawn its number is merged only if all rings were read after it was published: what was published before it is then
+//! here. A record that borrows its number and is published late comes late; nothing that was published later depends on it.
 
 use crate::last_store::{LastStore, PendingStore};
 use crate::slot_owner::SlotOwner;
-use crate::stream::{Corruption, FrontRecord, Stream};
+use crate::stream::{Corruption, FrontRecord, Number, Stream};
 use crate::wire::{SlotIndex, SlotState, Wire};
 use crate::wire_processes::WireProcesses;
 use brownout_ring::{Record, SLOTS};
@@ -80,13 +83,20 @@ pub(crate) struct Channel {
     noted_late: bool,
 }
 
+impl Channel {
+    /// Whether its front record waits for the next pull.
+    fn is_unconfirmed(&self) -> bool {
+        self.state == ChannelState::Empty && self.stream.is_unconfirmed()
+    }
+}
+
 /// The merge of all streams of a wire.
 pub(crate) struct Merger {
     channels: Vec<Option<Channel>>,
     /// Index in `channels` of the stream that each slot feeds.
     by_slot: Box<[Option<u32>; SLOTS]>,
-    /// The front records of all queued channels: sequence number, index in `channels`.
-    fronts: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The front records of all queued channels: number, index in `channels`.
+    fronts: BinaryHeap<Reverse<(Number, u32)>>,
     next_seq: u64,
     merged: u64,
     losses: Losses,
@@ -141,9 +151,10 @@ impl Merger {
         wire_processes.exist_besides(&known)
     }
 
-    /// Whether records are waiting for one with a lower number.
+    /// Whether records are waiting for one with a lower number that has not been copied.
     pub(crate) fn is_stuck(&self) -> bool {
-        !self.fronts.is_empty()
+        let mut channels = self.channels.iter().flatten();
+        !self.fronts.is_empty() && !channels.any(Channel::is_unconfirmed)
     }
 
     /// The number of the next record.
@@ -196,6 +207,13 @@ impl Merger {
         sink: &mut S,
     ) -> Result<u64, S::Error> {
         let mut copied = 0;
+        for channel in self.channels.iter_mut().flatten() {
+            let published = channel
+                .slot
+                .map_or(Ok(0), |slot| wire.published(slot, channel.stream.taken()));
+            // Impossible counters are found again when the ring is read.
+            channel.stream.confirm(published.unwrap_or(0));
+        }
         for index in 0..self.channels.len() {
             let Some(channel) = &mut self.channels[index] else {
                 continue;
@@ -263,9 +281,9 @@ impl Merger {
         };
         if channel.state == ChannelState::Empty {
             match channel.stream.front() {
-                Ok(FrontRecord::Record(seq)) => {
+                Ok(FrontRecord::Record(number)) => {
                     channel.state = ChannelState::Queued;
-                    self.fronts.push(Reverse((seq, index as u32)));
+                    self.fronts.push(Reverse((number, index as u32)));
                 }
                 Ok(FrontRecord::Empty) => {}
                 Err(corruption) => Self::drop_stream(channel, corruption, sink)?,
@@ -281,6 +299,8 @@ impl Merger {
         if channel.slot.is_none() && channel.state != ChannelState::Queued {
             if channel.state == ChannelState::Empty && channel.stream.is_cut() {
                 Self::drop_stream(channel, Corruption::Cut, sink)?;
+            } else if channel.is_unconfirmed() {
+                return Ok(());
             }
             self.channels[index] = None;
         }
@@ -290,15 +310,16 @@ impl Merger {
     /// Passes records to `sink` as long as the next number is available. Returns how many were passed.
     pub(crate) fn merge<S: Sink>(&mut self, sink: &mut S) -> Result<u64, S::Error> {
         let before = self.merged;
-        while let Some(mut top) = self.fronts.peek_mut() {
-            let Reverse((seq, index)) = *top;
+        while let Some(Reverse((number, index))) = self.fronts.pop() {
+            let seq = number.seq();
+            if seq > self.next_seq {
+                self.fronts.push(Reverse((number, index)));
+                break;
+            }
             let channel = self.channels[index as usize]
                 .as_mut()
                 .expect("queued channels exist");
-            if seq > self.next_seq {
-                break;
-            }
-            if seq < self.next_seq && !channel.noted_late {
+            if number.is_drawn() && seq < self.next_seq && !channel.noted_late {
                 channel.noted_late = true;
                 let owner = channel.stream.owner;
                 let text = format!(
@@ -308,8 +329,9 @@ impl Merger {
                 );
                 sink.note(&owner, &text)?;
             }
-            let mut next_seq = self.next_seq.max(seq.saturating_add(1));
-            // A thread often has several consecutive numbers. Only the record after the last of them is queued.
+            let other = self.fronts.peek().map(|&Reverse((number, _))| number);
+            let mut next_seq = self.next_seq.max(seq + u64::from(number.is_drawn()));
+            // A thread often has several records in a row. Only the one after the last of them is queued.
             let outcome = loop {
                 let owner = channel.stream.owner;
                 let (head, payload) = channel.stream.next();
@@ -319,23 +341,26 @@ impl Merger {
                     Err(SinkError::Failed(error)) => return Err(error),
                 }
                 match channel.stream.front() {
-                    Ok(FrontRecord::Record(seq)) if seq == next_seq => {
-                        next_seq = next_seq.saturating_add(1);
+                    Ok(FrontRecord::Record(number))
+                        if number.seq() <= next_seq
+                            && other.is_none_or(|other| number <= other) =>
+                    {
+                        next_seq = next_seq.max(number.seq() + u64::from(number.is_drawn()));
                     }
                     other => break other,
                 }
             };
             self.next_seq = next_seq;
             match outcome {
-                Ok(FrontRecord::Record(seq)) => *top = Reverse((seq, index)),
+                Ok(FrontRecord::Record(number)) => self.fronts.push(Reverse((number, index))),
                 Ok(FrontRecord::Empty) => {
                     channel.state = ChannelState::Empty;
-                    PeekMut::pop(top);
+                    if channel.stream.has_more() {
+                        // What comes next may come before the records of others.
+                        break;
+                    }
                 }
-                Err(corruption) => {
-                    PeekMut::pop(top);
-                    Self::drop_stream(channel, corruption, sink)?;
-                }
+                Err(corruption) => Self::drop_stream(channel, corruption, sink)?,
             }
         }
         Ok(self.merged - before)
@@ -364,8 +389,9 @@ impl Merger {
         let Some(top) = self.fronts.peek_mut() else {
             return Ok(());
         };
-        let Reverse((seq, index)) = *top;
-        if seq < drawn {
+        let Reverse((number, index)) = *top;
+        let seq = number.seq();
+        if seq < drawn || seq == drawn && !number.is_drawn() {
             self.losses.numbers += seq.saturating_sub(self.next_seq);
             self.next_seq = self.next_seq.max(seq);
             return Ok(());

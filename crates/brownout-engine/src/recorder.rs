@@ -3,7 +3,7 @@
 use crate::coverage::Coverage;
 use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
-use crate::schedule::{Schedule, ScheduledRun};
+use crate::schedule::{ScheduledRun, ThreadSchedule};
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 use crate::watched_functions::WatchedFunction;
 use brownout_ring::UNRECORDED;
@@ -34,7 +34,7 @@ pub struct RecordOptions {
     /// What happens to the target when the trace can no longer be written.
     pub on_full: OnFull,
     /// The order in which threads run; they run freely if there is none.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ThreadSchedule>,
 }
 
 /// A finished recording.

@@ -9,18 +9,18 @@ use std::str::FromStr;
 
 /// A schedule: a seed, and the number of steps over which its preemptions are distributed. Written `SEED` or `SEED:STEPS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Schedule {
+pub struct ThreadSchedule {
     pub seed: u64,
     pub length: u64,
 }
 
-impl Schedule {
+impl ThreadSchedule {
     /// The number of steps if none is given.
     pub const LENGTH: u64 = 1000;
 
     /// The schedule of a seed, with the usual number of steps.
-    pub fn of_seed(seed: u64) -> Schedule {
-        Schedule {
+    pub fn of_seed(seed: u64) -> ThreadSchedule {
+        ThreadSchedule {
             seed,
             length: Self::LENGTH,
         }
@@ -34,7 +34,7 @@ impl Schedule {
 )]
 pub struct InvalidSchedule;
 
-impl FromStr for Schedule {
+impl FromStr for ThreadSchedule {
     type Err = InvalidSchedule;
 
     fn from_str(text: &str) -> Result<Self, InvalidSchedule> {
@@ -46,7 +46,7 @@ impl FromStr for Schedule {
                 if length == 0 {
                     return Err(InvalidSchedule);
                 }
-                Ok(Schedule {
+                Ok(ThreadSchedule {
                     seed: number(seed)?,
                     length,
                 })
@@ -55,7 +55,7 @@ impl FromStr for Schedule {
     }
 }
 
-impl fmt::Display for Schedule {
+impl fmt::Display for ThreadSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.length == Self::LENGTH {
             return write!(f, "{}", self.seed);
@@ -67,7 +67,7 @@ impl fmt::Display for Schedule {
 /// A run under a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledRun {
-    pub schedule: Schedule,
+    pub schedule: ThreadSchedule,
     /// Steps that were made while a process had several threads.
     pub steps: u64,
     /// What can make runs with the same schedule differ.
@@ -121,14 +121,18 @@ mod tests {
 
     #[test]
     fn a_schedule_is_a_seed_and_perhaps_a_number_of_steps() {
-        let schedule: Schedule = "7".parse().unwrap();
-        assert_eq!(schedule, Schedule::of_seed(7));
+        let schedule: ThreadSchedule = "7".parse().unwrap();
+        assert_eq!(schedule, ThreadSchedule::of_seed(7));
         assert_eq!(schedule.to_string(), "7");
-        let longer: Schedule = "7:5000".parse().unwrap();
+        let longer: ThreadSchedule = "7:5000".parse().unwrap();
         assert_eq!((longer.seed, longer.length), (7, 5000));
         assert_eq!(longer.to_string(), "7:5000");
         for wrong in ["", "x", "-1", "7:", "7:0", ":7", "1:2:3"] {
-            assert_eq!(wrong.parse::<Schedule>(), Err(InvalidSchedule), "{wrong}");
+            assert_eq!(
+                wrong.parse::<ThreadSchedule>(),
+                Err(InvalidSchedule),
+                "{wrong}"
+            );
         }
     }
 

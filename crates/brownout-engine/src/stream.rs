@@ -5,7 +5,7 @@
 
 use crate::slot_owner::SlotOwner;
 use crate::wire::{BadCounters, SlotIndex, Wire};
-use brownout_ring::{MAX_RECORD, RING_BYTES, Record};
+use brownout_ring::{BORROWED, MAX_RECORD, RING_BYTES, Record};
 use std::io;
 use std::mem::offset_of;
 
@@ -47,11 +47,29 @@ impl From<BadCounters> for Corruption {
     }
 }
 
+/// Where a record belongs in the order of all records. One that borrows its number comes before the one that has drawn it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Number(u64);
+
+impl Number {
+    fn of(seq: u64) -> Number {
+        Number((seq & !BORROWED) << 1 | u64::from(seq & BORROWED == 0))
+    }
+
+    pub(crate) fn seq(self) -> u64 {
+        self.0 >> 1
+    }
+
+    pub(crate) fn is_drawn(self) -> bool {
+        self.0 & 1 != 0
+    }
+}
+
 /// The state of the first record of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrontRecord {
-    /// A complete record with this sequence number.
-    Record(u64),
+    /// A complete record with this number.
+    Record(Number),
     /// There is no complete record; more bytes have to be copied first.
     Empty,
 }
@@ -65,7 +83,12 @@ pub(crate) struct Stream {
     end: usize,
     /// Bytes copied out of the ring since the slot was claimed.
     taken: u64,
-    last_seq: Option<u64>,
+    /// Up to here records were published before all rings were last read. Records behind may follow on borrowed numbers in other
+    /// rings that have not been copied.
+    confirmed: u64,
+    /// Not everything that was published then has been copied.
+    has_more: bool,
+    last: Option<Number>,
 }
 
 impl Stream {
@@ -76,7 +99,9 @@ impl Stream {
             start: 0,
             end: 0,
             taken: 0,
-            last_seq: None,
+            confirmed: 0,
+            has_more: false,
+            last: None,
         }
     }
 
@@ -88,6 +113,16 @@ impl Stream {
     /// Bytes copied and not yet consumed.
     pub(crate) fn buffered(&self) -> usize {
         self.end - self.start
+    }
+
+    /// Notes how much is published. Call this for all streams before any of them is refilled.
+    pub(crate) fn confirm(&mut self, published: u64) {
+        self.confirmed = self.taken + published;
+    }
+
+    /// Whether records were published that are not copied yet and may come before those of other streams.
+    pub(crate) fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// Copies what the slot has published, until `limit` bytes are buffered. Returns the number of bytes copied.
@@ -102,6 +137,7 @@ impl Stream {
             Err(bad) => return Ok(Err(bad.into())),
         };
         let count = published.min(limit.saturating_sub(self.buffered()) as u64);
+        self.has_more = self.confirmed > self.taken + count;
         if count == 0 {
             return Ok(Ok(0));
         }
@@ -132,25 +168,50 @@ impl Stream {
         }
     }
 
-    /// Examines the front record and checks that its head is plausible.
+    /// Examines the front record and checks that its head is plausible. Records that are not confirmed wait.
+    #[inline(always)]
     pub(crate) fn front(&self) -> Result<FrontRecord, Corruption> {
+        Ok(match self.complete()? {
+            Some((number, len))
+                if !number.is_drawn() || self.position() + len <= self.confirmed =>
+            {
+                FrontRecord::Record(number)
+            }
+            _ => FrontRecord::Empty,
+        })
+    }
+
+    /// Whether there is a complete record that [`Stream::front`] does not show yet.
+    pub(crate) fn is_unconfirmed(&self) -> bool {
+        self.front() == Ok(FrontRecord::Empty) && matches!(self.complete(), Ok(Some(_)))
+    }
+
+    /// Bytes that were consumed since the slot was claimed.
+    #[inline(always)]
+    fn position(&self) -> u64 {
+        self.taken - self.buffered() as u64
+    }
+
+    /// The number of the front record and its length, if it is complete.
+    #[inline(always)]
+    fn complete(&self) -> Result<Option<(Number, u64)>, Corruption> {
         let bytes = &self.buffer[self.start..self.end];
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
-            return Ok(FrontRecord::Empty);
+            return Ok(None);
         };
         let len = u32::from_ne_bytes(field(head, offset_of!(Record, len)));
         if !len.is_multiple_of(8) || !(HEAD_BYTES..=MAX_RECORD).contains(&(len as usize)) {
             return Err(Corruption::Length { len });
         }
-        let seq = u64::from_ne_bytes(field(head, offset_of!(Record, seq)));
-        if let Some(previous) = self.last_seq.filter(|&previous| previous >= seq) {
-            return Err(Corruption::Order { previous, seq });
+        let number = Number::of(u64::from_ne_bytes(field(head, offset_of!(Record, seq))));
+        let is_wrong = |last: &Number| *last > number || *last == number && number.is_drawn();
+        if let Some(previous) = self.last.filter(is_wrong) {
+            return Err(Corruption::Order {
+                previous: previous.seq(),
+                seq: number.seq(),
+            });
         }
-        Ok(if bytes.len() < len as usize {
-            FrontRecord::Empty
-        } else {
-            FrontRecord::Record(seq)
-        })
+        Ok((bytes.len() >= len as usize).then_some((number, u64::from(len))))
     }
 
     /// Consumes the front record, which [`Stream::front`] has seen.
@@ -165,13 +226,13 @@ impl Stream {
         let len = head.len as usize;
         let payload = &bytes[HEAD_BYTES..len];
         self.start += len;
-        self.last_seq = Some(head.seq);
+        self.last = Some(Number::of(head.seq));
         (head, payload)
     }
 
     /// Whether an incomplete record is left over.
     pub(crate) fn is_cut(&self) -> bool {
-        self.buffered() > 0 && self.front() == Ok(FrontRecord::Empty)
+        self.buffered() > 0 && self.complete() == Ok(None)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
-use crate::schedule::{Schedule, ScheduledRun, Unpinned};
+use crate::schedule::{ScheduledRun, ThreadSchedule, Unpinned};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::memory::Table;
 use crate::sys::process::FixedAddresses;
@@ -56,7 +56,7 @@ pub struct TargetOptions {
     /// Which threads are held, if any.
     pub hold: Option<HoldPlan>,
     /// The order in which threads run; they run freely if there is none.
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ThreadSchedule>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -119,7 +119,7 @@ pub struct Target {
     on_full: OnFull,
     repetition: Option<Repetition>,
     hold: Option<HoldPlan>,
-    schedule: Option<Schedule>,
+    schedule: Option<ThreadSchedule>,
 }
 
 /// A target that has ended.

@@ -1,6 +1,6 @@
 //! Watched functions, whose calls are recorded: those that the caller asks for, and those that join threads.
 
-use brownout_libraries::{Function, LockFunction, Purpose};
+use brownout_libraries::{Function, LockFunction, Purpose, TxFunction};
 use brownout_ring::watch::Order;
 use brownout_ring::{WATCH_BYTES, watch};
 use std::borrow::Cow;
@@ -99,7 +99,14 @@ fn order(name: &str) -> Order {
         .any(|family| name.starts_with(family));
     match function.purpose {
         // The locks that they acquire are acquired by functions of the C library.
+        // Programs ask for the root object all the time.
+        Purpose::Transaction(TxFunction::Root) => Order::Query,
         Purpose::Transaction(_) | Purpose::CreatePool | Purpose::Leave => Order::None,
+        Purpose::Lock { function, .. } if name.starts_with("pmemobj_mutex_") => match function {
+            LockFunction::Exclusive if name.ends_with("_lock") => Order::None,
+            LockFunction::Release => Order::None,
+            _ => Order::Unknown,
+        },
         Purpose::Lock { function, lock, .. } if is_plain && lock == 0 => match function {
             LockFunction::Exclusive if name.ends_with("_lock") => Order::Acquires,
             LockFunction::Release => Order::Releases,
@@ -160,6 +167,10 @@ mod tests {
         assert_eq!(order("pthread_mutex_trylock"), Order::Unknown);
         assert_eq!(order("pthread_rwlock_wrlock"), Order::Unknown);
         assert_eq!(order("pmemobj_tx_commit"), Order::None);
+        assert_eq!(order("pmemobj_root_construct"), Order::Query);
+        assert_eq!(order("pmemobj_mutex_lock"), Order::None);
+        assert_eq!(order("pmemobj_mutex_unlock"), Order::None);
+        assert_eq!(order("pmemobj_mutex_trylock"), Order::Unknown);
         assert_eq!(order("a_function_of_the_user"), Order::Unknown);
     }
 

@@ -5,7 +5,7 @@
 //! are copied.
 
 use crate::last_store::{HEAD_BYTES, LastStore};
-use crate::schedule::Schedule;
+use crate::schedule::ThreadSchedule;
 use crate::sys::memory::{self, MemfdUse, Table};
 use crate::sys::process::with_file_size_limit_raised;
 use brownout_ring::{
@@ -17,7 +17,7 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The index of a slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,8 +70,13 @@ impl Wire {
     }
 
     /// Writes the schedule of the target's threads. Call this before the target starts.
-    pub(crate) fn put_schedule(&self, schedule: Schedule) -> io::Result<()> {
+    pub(crate) fn put_schedule(&self, schedule: ThreadSchedule) -> io::Result<()> {
+        // The kernel's times of files lag behind its clock.
+        const LAG: Duration = Duration::from_millis(10);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let started = now.unwrap_or_default().saturating_sub(LAG);
         let fields = [
+            (offset_of!(Control, started), started.as_nanos() as u64),
             (offset_of!(Control, seed), schedule.seed),
             (offset_of!(Control, length), schedule.length),
         ];

@@ -7,89 +7,29 @@
 
 use crate::edit::Edit;
 use crate::idiom::includes;
-use crate::syntax::{Language, SourceTree, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, descendants};
 
 /// The name of the helper.
 pub(crate) const WRITE_BACK: &str = "pm_write_back";
 /// The name of the helper under the model `msync`.
 pub(crate) const SYNC: &str = "pm_sync";
 
-const C_WRITE_BACK: &str = r#"
-#ifndef PM_WRITE_BACK
-#define PM_WRITE_BACK
-/* Starts writing the cache lines of `size` bytes back to memory; a fence has to follow. */
-static inline void pm_write_back(const volatile void *from, unsigned long size)
-{
-	static int best; /* 1 clflush, 2 clflushopt, 3 clwb */
-	int use = __atomic_load_n(&best, __ATOMIC_RELAXED);
-	if (use == 0) {
-		unsigned a, b = 0, c, d;
-		__get_cpuid_count(7, 0, &a, &b, &c, &d);
-		use = b & (1u << 24) ? 3 : b & (1u << 23) ? 2 : 1;
-		__atomic_store_n(&best, use, __ATOMIC_RELAXED);
-	}
-	unsigned long line = (unsigned long)from & ~63ul;
-	for (; line < (unsigned long)from + size; line += 64) {
-		volatile char *byte = (volatile char *)line;
-		if (use == 3)
-			__asm__ volatile(".byte 0x66; xsaveopt %0" : "+m"(*byte)::"memory");
-		else if (use == 2)
-			__asm__ volatile(".byte 0x66; clflush %0" : "+m"(*byte)::"memory");
-		else
-			__asm__ volatile("clflush %0" : "+m"(*byte)::"memory");
-	}
-}
-#endif
-"#;
+const C_WRITE_BACK: &str = include_str!("../helpers/pm_write_back.c");
 
-const C_SYNC: &str = r#"
-#ifndef PM_SYNC
-#define PM_SYNC
-/* Writes the pages of `size` bytes back to their file. */
-static inline void pm_sync(const volatile void *from, unsigned long size)
-{
-	unsigned long page = (unsigned long)from & ~((unsigned long)sysconf(_SC_PAGESIZE) - 1);
-	if (msync((void *)page, (unsigned long)from + size - page, MS_SYNC) != 0)
-		abort();
-}
-#endif
-"#;
+const C_SYNC: &str = include_str!("../helpers/pm_sync.c");
 
-const RUST_WRITE_BACK: &str = r#"
-/// Starts writing the cache lines of `size` bytes back to memory; a fence has to follow.
-fn pm_write_back(from: *const u8, size: usize) {
-    use std::sync::atomic::{AtomicU8, Ordering};
-    // 1 clflush, 2 clflushopt, 3 clwb
-    static BEST: AtomicU8 = AtomicU8::new(0);
-    let mut best = BEST.load(Ordering::Relaxed);
-    if best == 0 {
-        // Safe since Rust 1.94.
-        #[allow(unused_unsafe)]
-        // SAFETY: every x86-64 CPU has the instruction.
-        let features = unsafe { std::arch::x86_64::__cpuid_count(7, 0) }.ebx;
-        best = if features >> 24 & 1 == 1 { 3 } else { 1 + (features >> 23 & 1) as u8 };
-        BEST.store(best, Ordering::Relaxed);
-    }
-    for line in (from as usize & !63..from as usize + size).step_by(64) {
-        // SAFETY: writing a line back changes no memory.
-        unsafe {
-            match best {
-                3 => std::arch::asm!(".byte 0x66", "xsaveopt [{}]", in(reg) line, options(nostack)),
-                2 => std::arch::asm!(".byte 0x66", "clflush [{}]", in(reg) line, options(nostack)),
-                _ => std::arch::asm!("clflush [{}]", in(reg) line, options(nostack)),
-            }
-        }
-    }
-}
-"#;
+const RUST_WRITE_BACK: &str = include_str!("../helpers/pm_write_back.rust");
 
 /// The edits that add the helper of that name to a file, for a use at `offset`. None if the file has it.
 pub(crate) fn add(name: &str, source: &SourceTree, offset: usize) -> Vec<Edit> {
     if source.text.contains(&format!("{name}(")) {
         return Vec::new();
     }
-    if source.language == Language::Rust {
-        return vec![Edit::insert(source.text.len(), RUST_WRITE_BACK)];
+    if source.language == SourceLanguage::Rust {
+        return vec![Edit::insert(
+            source.text.len(),
+            format!("\n{RUST_WRITE_BACK}"),
+        )];
     }
     let (text, headers): (_, &[&str]) = match name {
         SYNC => (C_SYNC, &["stdlib.h", "sys/mman.h", "unistd.h"]),
@@ -100,13 +40,10 @@ pub(crate) fn add(name: &str, source: &SourceTree, offset: usize) -> Vec<Edit> {
         .map(|header| format!("#include <{header}>\n"))
         .collect();
     let at = after_includes(source, offset);
-    let text = match source.text[..at].is_empty() {
-        true => text.trim_start(),
-        false => text,
-    };
     // At the start of a file nothing separates the helper from what follows.
     let end = if at == 0 { "\n" } else { "" };
-    vec![Edit::insert(at, format!("{included}{text}{end}"))]
+    let gap = if at == 0 { "" } else { "\n" };
+    vec![Edit::insert(at, format!("{included}{gap}{text}{end}"))]
 }
 
 /// The end of the last line before `offset` that includes a header at the top level; the start of the first item without one.
@@ -120,11 +57,11 @@ fn after_includes(source: &SourceTree, offset: usize) -> usize {
     let last = includes.last();
     let guarded = || {
         let guards = descendants(root).into_iter();
-        let within = guards.filter(|node| {
+        let mut within = guards.filter(|node| {
             let is_guarded = node.parent().is_some_and(|up| up.kind() == "preproc_ifdef");
             node.kind() == "preproc_include" && is_guarded && node.start_byte() < offset
         });
-        within.last()
+        within.next_back()
     };
     let found = last.or_else(guarded);
     match found {
@@ -170,7 +107,9 @@ mod tests {
         let text = "#include <stdio.h>\n#include \"a.h\"\n\nint main(void) { return 0; }\n";
         let text = added("x.c", text);
         assert!(
-            text.starts_with("#include <stdio.h>\n#include \"a.h\"\n#include <cpuid.h>\n\n#ifndef"),
+            text.starts_with(
+                "#include <stdio.h>\n#include \"a.h\"\n#include <cpuid.h>\n\n/* Starts"
+            ),
             "{text}"
         );
         assert!(

@@ -15,7 +15,7 @@ use tree_sitter::Node;
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
 use crate::stored_object::{arguments, callee};
-use crate::syntax::{Language, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// What happens in the course of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -176,6 +176,7 @@ fn idiom(name: &str, called: &CalledName, deed: Deed, macros: &MacroDefinitions)
         _ if name == "msync" => return None,
         (2, [_, length]) if !is_address(length) => Form::Range,
         (1, _) if called.bang || macros.takes_place(name) => Form::Place,
+        (1, [address]) if is_address(address) => Form::Pointer,
         // What is not known to be a macro is a function, which takes a pointer.
         (1, _) if intrinsic || !macros.is_macro(name) => Form::Pointer,
         (3, _) if name.starts_with("pmemobj_") => Form::Pool,
@@ -255,13 +256,20 @@ fn is_visible(name: &str, source: &SourceTree, offset: usize, macros: &MacroDefi
         });
     }
     if macros.is_macro(name) {
-        return true;
+        return !is_undefined(name, source, offset);
     }
     nodes.iter().any(|node| {
         matches!(node.kind(), "call_expression" | "macro_invocation")
             && callee(source, *node).as_deref() == Some(name)
             && is_plain_call(source, *node)
     })
+}
+
+/// Whether a macro loses its definition before a position.
+fn is_undefined(name: &str, source: &SourceTree, offset: usize) -> bool {
+    let lines = source.text[..offset].lines();
+    let mut words = lines.map(|line| line.split_whitespace().collect::<Vec<_>>());
+    words.any(|words| words == ["#undef", name])
 }
 
 /// Whether a call names only a function: it depends on no object.
@@ -292,7 +300,7 @@ fn calls_itself(name: &str, source: &SourceTree, offset: usize) -> bool {
 
 /// Whether a C or C++ file includes a header.
 pub(crate) fn includes(source: &SourceTree, header: &str) -> bool {
-    source.language != Language::Rust
+    source.language != SourceLanguage::Rust
         && source.text.lines().any(|line| {
             let line = line.trim_start();
             line.starts_with('#') && line.contains("include") && line.contains(header)
@@ -345,6 +353,18 @@ mod tests {
     fn a_helper_is_not_used_before_it_is_declared_or_in_itself() {
         assert_eq!(name(Deed::Persist, 1), None);
         assert_eq!(name(Deed::Persist, 4), None);
+    }
+
+    #[test]
+    fn a_macro_that_is_given_an_address_takes_a_pointer() {
+        let text = "#define FLUSH(place) _mm_clflush(place)\nvoid f(struct s *s)\n{\n\tFLUSH(&s->x);\n\ts->y = 1;\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let mut idioms = Idioms::default();
+        idioms.observe(&source, 4, Some(2), CallEffect::Flush);
+        let macros = MacroDefinitions::of(&source, &|_, _| None);
+        let offset = source.offset(5, None).unwrap();
+        let found = idioms.find(Deed::Flush, &source, offset, true, &macros);
+        assert_eq!(found.map(|idiom| idiom.form), Some(Form::Pointer));
     }
 
     #[test]

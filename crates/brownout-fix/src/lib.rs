@@ -9,6 +9,7 @@
 mod diff;
 mod edit;
 mod helper;
+mod hoisting;
 mod idiom;
 mod macros;
 mod patched_trace;
@@ -25,6 +26,6 @@ pub use macros::MacroDefinitions;
 pub use patched_trace::{
     AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
 };
-pub use refusal::Refusal;
-pub use repair::{Operation, RepairRequest, Scope, SourceRepair};
-pub use syntax::{Language, SourceTree};
+pub use refusal::RepairRefusal;
+pub use repair::{CalledStatement, RepairOperation, RepairRequest, RepairScope, SourceRepair};
+pub use syntax::{SourceLanguage, SourceTree};

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::statement::Statement;
 use crate::stored_object::StoredObject;
-use crate::syntax::{Language, SourceTree, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, descendants};
 
 /// One definition of a macro.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl MacroDefinitions {
         seen: &mut FxHashSet<String>,
         depth: usize,
     ) {
-        if source.language == Language::Rust {
+        if source.language == SourceLanguage::Rust {
             return;
         }
         for node in descendants(source.root()) {
@@ -141,7 +141,7 @@ impl MacroDefinitions {
     /// What a piece of code stores to, if it is one object.
     fn object_of_code(&self, body: &str, depth: usize) -> Option<StoredObject> {
         let code = format!("void f(void)\n{{\n{};\n}}\n", without_typeof(body));
-        let source = SourceTree::of_language("macro.c", code, Language::C)?;
+        let source = SourceTree::of_language("macro.c", code, SourceLanguage::C)?;
         let nested = Self {
             by_name: match depth {
                 0 => FxHashMap::default(),

@@ -11,13 +11,12 @@
 use std::io::{Read, Seek};
 
 use brownout_trace::{
-    Address, ContextId, Definitions, Ending, Event, EventKind, FOLDED_RECURSION, FenceKind,
-    FlushKind, ProcessId, ReadError, Sync, ThreadId, TraceReader, TraceSink, TraceWriter,
-    WriteError,
+    Address, ContextId, Definitions, Event, EventKind, FOLDED_RECURSION, FenceKind, FlushKind,
+    ProcessId, ReadError, Sync, ThreadId, TraceReader, TraceSink, TraceWriter, WriteError,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::Operation;
+use crate::RepairOperation;
 
 const LINE: u64 = 64;
 
@@ -28,6 +27,8 @@ pub struct Membership {
     pub repair: usize,
     /// The statement's own instruction caused the event, not a library on its behalf.
     pub is_direct: bool,
+    /// The repair flushes what this event stores.
+    pub is_flushed: bool,
 }
 
 /// Decides to which repaired statements events belong.
@@ -38,7 +39,7 @@ pub trait RepairedStatements {
 /// What a repair adds at each execution of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddedOperation {
-    pub operation: Operation,
+    pub operation: RepairOperation,
     /// Syncs in place of flushes and fences.
     pub syncs: bool,
 }
@@ -113,7 +114,7 @@ pub fn write_patched<R: Read + Seek, S: TraceSink>(
     }
     copy.fold_recursion(reader.definitions())?;
     let ending = reader.summary().map(|summary| summary.ending.clone());
-    copy.writer.finish(ending.unwrap_or_else(Ending::default))?;
+    copy.writer.finish(ending.unwrap_or_default())?;
     Ok(counts)
 }
 
@@ -137,7 +138,9 @@ fn note(executions: &mut Vec<Execution>, event: &Event<'_>, membership: &Members
     if membership.is_direct && is_step(event) {
         execution.done.insert(event.pc.0);
     }
-    if let EventKind::Store { addr, bytes, .. } = event.kind {
+    if let EventKind::Store { addr, bytes, .. } = event.kind
+        && membership.is_flushed
+    {
         let last = addr.0 + (bytes.len() as u64).max(1) - 1;
         for line in addr.0 / LINE..=last / LINE {
             if !execution.lines.contains(&line) {
@@ -304,7 +307,7 @@ mod tests {
     use std::io::Cursor;
     use std::time::SystemTime;
 
-    use brownout_trace::{AppPc, EventIndex, Header, StoreFlavor};
+    use brownout_trace::{AppPc, Ending, EventIndex, Header, StoreFlavor};
 
     use super::*;
 
@@ -316,6 +319,7 @@ mod tests {
             let member = Membership {
                 repair: 0,
                 is_direct: event.pc.0 == 1,
+                is_flushed: true,
             };
             match event.pc.0 {
                 1 | 2 => vec![member],
@@ -342,7 +346,7 @@ mod tests {
     }
 
     /// What the patched trace does, a letter for each event.
-    fn patched(events: &[Event<'_>], operation: Operation) -> String {
+    fn patched(events: &[Event<'_>], operation: RepairOperation) -> String {
         let header = Header {
             brownout_version: String::new(),
             command: Vec::new(),
@@ -386,15 +390,15 @@ mod tests {
     #[test]
     fn operations_follow_the_statement() {
         let events = [store(1, 0x40), store(3, 0x80)];
-        assert_eq!(patched(&events, Operation::FlushAndFence), "sf|s");
-        assert_eq!(patched(&events, Operation::Fence), "s|s");
+        assert_eq!(patched(&events, RepairOperation::FlushAndFence), "sf|s");
+        assert_eq!(patched(&events, RepairOperation::Fence), "s|s");
     }
 
     #[test]
     fn each_iteration_is_an_execution_and_each_line_is_flushed_once() {
         let events = [store(1, 0x40), store(1, 0x48), store(3, 0)];
-        assert_eq!(patched(&events, Operation::Flush), "sfsfs");
+        assert_eq!(patched(&events, RepairOperation::Flush), "sfsfs");
         let copied = [store(2, 0x40), store(2, 0x48), store(2, 0x7c), store(3, 0)];
-        assert_eq!(patched(&copied, Operation::Flush), "sssffs");
+        assert_eq!(patched(&copied, RepairOperation::Flush), "sssffs");
     }
 }

@@ -3,7 +3,7 @@
 /// Why there is no repair.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum RepairRefusal {
     #[error("no frame of its stack has a source line of the program; compile it with -g")]
     NoSource,
     #[error("{file} cannot be read ({why}); run `brownout fix` where the sources are")]
@@ -25,7 +25,7 @@ pub enum Refusal {
     )]
     MacroDefinition { file: String, line: u32 },
     #[error(
-        "the store at line {line} of {file} is made by the macro {name}, whose definition does not show what it stores to; insert the flush after its use by hand"
+        "the store at line {line} of {file} is made by the macro {name}, and its definition or its arguments do not show what it stores to; insert the flush after its use by hand"
     )]
     MacroUse {
         file: String,
@@ -60,6 +60,14 @@ pub enum Refusal {
         "`{object}` at line {line} of {file} means something else after the statement, which changes what it depends on; insert the flush by hand"
     )]
     Changes {
+        file: String,
+        line: u32,
+        object: String,
+    },
+    #[error(
+        "the callers of the function with line {line} of {file} cannot name `{object}`; insert the flush by hand"
+    )]
+    NotInCaller {
         file: String,
         line: u32,
         object: String,

@@ -2,18 +2,22 @@
 
 use std::ops::Range;
 
-use crate::Refusal;
+use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::helper::{self, SYNC, WRITE_BACK};
+use crate::hoisting;
 use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
 use crate::stored_object::{StoredObject, primary};
-use crate::syntax::{Language, SourceTree, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, descendants};
+
+/// The keyword of Rust, for the code that repairs add.
+const UNSAFE: &str = "unsafe";
 
 /// What a repair adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Operation {
+pub enum RepairOperation {
     /// A flush of what the statement stores.
     Flush,
     /// A fence.
@@ -24,7 +28,7 @@ pub enum Operation {
     Log,
 }
 
-impl Operation {
+impl RepairOperation {
     pub fn flushes(self) -> bool {
         matches!(self, Self::Flush | Self::FlushAndFence)
     }
@@ -36,11 +40,20 @@ impl Operation {
 
 /// Where the operation is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Scope {
+pub enum RepairScope {
     /// After the statement (before it, if it is an entry in a log).
     Statement,
     /// After the loop around the statement.
     Loop,
+}
+
+/// A statement of a function that the repaired statement calls.
+#[derive(Clone, Copy)]
+pub struct CalledStatement<'a> {
+    pub source: &'a SourceTree,
+    pub macros: &'a MacroDefinitions,
+    pub line: u32,
+    pub column: Option<u32>,
 }
 
 /// A statement that is to be repaired.
@@ -49,14 +62,18 @@ pub struct RepairRequest<'a> {
     pub source: &'a SourceTree,
     pub line: u32,
     pub column: Option<u32>,
-    pub scope: Scope,
-    pub operation: Operation,
+    pub scope: RepairScope,
+    pub operation: RepairOperation,
     /// What is stored is in one cache line each time.
     pub one_line: bool,
     /// The program relies on `msync`.
     pub syncs: bool,
     pub macros: &'a MacroDefinitions,
     pub idioms: &'a Idioms,
+    /// The statements that lead from the call to the store, the store first; empty if the statement itself stores.
+    pub called: &'a [CalledStatement<'a>],
+    /// Name the object in the caller only if the callee stores to memory of no particular type, which it is given.
+    pub only_generic: bool,
 }
 
 /// How a statement is repaired.
@@ -66,23 +83,23 @@ pub struct SourceRepair {
     /// The lines of the statement or loop, counted from 1.
     pub lines: Range<u32>,
     /// What is added, which can be more than was asked for: an idiom may flush and fence.
-    pub operation: Operation,
+    pub operation: RepairOperation,
     /// The added code.
     pub code: Vec<String>,
 }
 
 impl RepairRequest<'_> {
-    pub fn repair(&self) -> Result<SourceRepair, Refusal> {
+    pub fn repair(&self) -> Result<SourceRepair, RepairRefusal> {
         let statement = Statement::at(self.source, self.line, self.column)?;
-        if self.operation == Operation::Fence {
+        if self.operation == RepairOperation::Fence {
             return self.fence(&statement);
         }
-        let object = StoredObject::of(&statement, self.line, self.column, self.macros)?;
+        let object = self.object(&statement)?;
         let offset = statement.node.start_byte();
-        if self.operation == Operation::Log {
+        if self.operation == RepairOperation::Log {
             let code = vec![self.log(&object)];
             let edits = statement.insert_before(&code)?;
-            return Ok(self.done(&statement, edits, code, Operation::Log));
+            return Ok(self.done(&statement, edits, code, RepairOperation::Log));
         }
         let (object, mut edits, lead) = self.save(&statement, object)?;
         let mut code = Vec::new();
@@ -98,12 +115,30 @@ impl RepairRequest<'_> {
         Ok(self.done(&statement, edits, code, operation))
     }
 
+    /// What is stored to, as the statement can name it.
+    fn object(&self, statement: &Statement<'_>) -> Result<StoredObject, RepairRefusal> {
+        let Some((store, calls)) = self.called.split_first() else {
+            return StoredObject::of(statement, self.line, self.column, self.macros);
+        };
+        let mut inside = Statement::at(store.source, store.line, store.column)?;
+        let mut object = StoredObject::of(&inside, store.line, store.column, store.macros)?;
+        if self.only_generic && !hoisting::is_generic(&object, &inside) {
+            return Err(hoisting::not_in_caller(&object, &inside));
+        }
+        for call in calls {
+            let outside = Statement::at(call.source, call.line, call.column)?;
+            object = hoisting::in_caller(&object, &inside, &outside, call.line, call.column)?;
+            inside = outside;
+        }
+        hoisting::in_caller(&object, &inside, statement, self.line, self.column)
+    }
+
     fn done(
         &self,
         statement: &Statement<'_>,
         edits: Vec<Edit>,
         code: Vec<String>,
-        operation: Operation,
+        operation: RepairOperation,
     ) -> SourceRepair {
         SourceRepair {
             edits,
@@ -113,19 +148,19 @@ impl RepairRequest<'_> {
         }
     }
 
-    fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, Refusal> {
+    fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, RepairRefusal> {
         let around = match self.scope {
-            Scope::Statement => Some(*statement),
-            Scope::Loop => statement.enclosing_loop(),
+            RepairScope::Statement => Some(*statement),
+            RepairScope::Loop => statement.enclosing_loop(),
         };
-        let around = around.ok_or(Refusal::NoPlace {
+        let around = around.ok_or(RepairRefusal::NoPlace {
             file: self.source.path.clone(),
             line: self.line,
             part: "a statement outside of loops",
         })?;
         let code = vec![self.fence_code(&around)];
         let edits = around.insert_after(&code)?;
-        Ok(self.done(&around, edits, code, Operation::Fence))
+        Ok(self.done(&around, edits, code, RepairOperation::Fence))
     }
 
     /// Saves the address of an object whose expression has an effect, in a variable before the statement.
@@ -133,7 +168,7 @@ impl RepairRequest<'_> {
         &self,
         statement: &Statement<'_>,
         object: StoredObject,
-    ) -> Result<(StoredObject, Vec<Edit>, Vec<String>), Refusal> {
+    ) -> Result<(StoredObject, Vec<Edit>, Vec<String>), RepairRefusal> {
         let Some(range) = object.saved.clone() else {
             return Ok((object, Vec::new(), Vec::new()));
         };
@@ -142,7 +177,7 @@ impl RepairRequest<'_> {
             .parent()
             .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"));
         let place = object.place.clone().unwrap_or_default();
-        let changes = Refusal::Changes {
+        let changes = RepairRefusal::Changes {
             file: self.source.path.clone(),
             line: self.line,
             object: place.clone(),
@@ -152,9 +187,9 @@ impl RepairRequest<'_> {
         }
         let name = format!("pm_stored_{}", self.line);
         let declaration = match self.source.language {
-            Language::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
-            Language::Cpp => format!("auto *{name} = &{};", primary(&place)),
-            Language::Rust => format!("let {name} = &raw mut {place};"),
+            SourceLanguage::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
+            SourceLanguage::Cpp => format!("auto *{name} = &{};", primary(&place)),
+            SourceLanguage::Rust => format!("let {name} = &raw mut {place};"),
         };
         let saved = StoredObject {
             address: name.clone(),
@@ -176,7 +211,7 @@ impl RepairRequest<'_> {
         object: &StoredObject,
         offset: usize,
         code: &mut Vec<String>,
-    ) -> Operation {
+    ) -> RepairOperation {
         let find = |deed| {
             self.idioms
                 .find(deed, self.source, offset, self.one_line, self.macros)
@@ -185,7 +220,7 @@ impl RepairRequest<'_> {
         if self.syncs {
             let sync = find(Deed::Persist).map(|idiom| call(&idiom));
             code.push(sync.unwrap_or_else(|| self.range_call(SYNC, object)));
-            return Operation::FlushAndFence;
+            return RepairOperation::FlushAndFence;
         }
         let persist = find(Deed::Persist).map(|idiom| call(&idiom));
         let flush = find(Deed::Flush).map(|idiom| call(&idiom));
@@ -202,7 +237,7 @@ impl RepairRequest<'_> {
             // It also fences, which does no harm.
             (Some(persist), None, None) => {
                 code.push(persist);
-                return Operation::FlushAndFence;
+                return RepairOperation::FlushAndFence;
             }
             (_, None, Some([_, persist])) if wants_fence => code.push(persist),
             (_, None, Some([flush, _])) => code.push(flush),
@@ -260,13 +295,13 @@ impl RepairRequest<'_> {
 
     /// The call in an unsafe block, if its function is unsafe and the statement is not in such a block.
     fn wrapped(&self, statement: &Statement<'_>, name: &str, call: String) -> String {
-        if self.source.language != Language::Rust || statement.is_unsafe() {
+        if self.source.language != SourceLanguage::Rust || statement.is_unsafe() {
             return call;
         }
         let declaration = rust_function(self.source, name);
-        let is_unsafe = declaration.is_none_or(|text| text.contains("unsafe fn"));
+        let is_unsafe = declaration.is_none_or(|text| text.contains(&format!("{UNSAFE} fn")));
         match is_unsafe || call.contains("&*") {
-            true => format!("unsafe {{ {} }};", call.trim_end_matches(';')),
+            true => format!("{UNSAFE} {{ {} }};", call.trim_end_matches(';')),
             false => call,
         }
     }
@@ -282,7 +317,7 @@ impl RepairRequest<'_> {
     /// The address in the type that a function takes.
     fn address(&self, name: &str, object: &StoredObject) -> String {
         let address = &object.address;
-        if self.source.language == Language::Rust {
+        if self.source.language == SourceLanguage::Rust {
             let taken = rust_function(self.source, name).unwrap_or("*const u8");
             let pointer = ["*const u8", "*mut u8", "*const c_void", "*mut c_void"];
             let pointer = pointer.iter().find(|pointer| taken.contains(**pointer));
@@ -302,19 +337,23 @@ impl RepairRequest<'_> {
         }
         // A function that takes a plain pointer must not be given a volatile one.
         let is_ours = [WRITE_BACK, SYNC].contains(&name);
-        match !is_ours
-            && self.source.text.contains("volatile")
-            && self.source.language == Language::C
-        {
+        match !is_ours && self.has_volatile() && self.source.language == SourceLanguage::C {
             true => format!("(void *){}", address_operand(address)),
             false => address.clone(),
         }
     }
 
+    /// Whether something in the file is volatile, which may be the object.
+    fn has_volatile(&self) -> bool {
+        let nodes = descendants(self.source.root()).into_iter();
+        let mut qualifiers = nodes.filter(|node| node.kind() == "type_qualifier");
+        qualifiers.any(|node| self.source.text_of(node) == "volatile")
+    }
+
     fn length(&self, object: &StoredObject) -> String {
         match (&object.length, &object.place) {
             (Some(length), _) => length.clone(),
-            (None, Some(place)) if self.source.language == Language::Rust => {
+            (None, Some(place)) if self.source.language == SourceLanguage::Rust => {
                 format!("std::mem::size_of_val(&{place})")
             }
             (None, Some(place)) => format!("sizeof({place})"),
@@ -353,11 +392,11 @@ impl RepairRequest<'_> {
                 false => self.wrapped(statement, &idiom.name, call),
             };
         }
-        if self.source.language == Language::Rust {
+        if self.source.language == SourceLanguage::Rust {
             let fence = "std::arch::asm!(\"sfence\", options(nostack, preserves_flags))";
             return match statement.is_unsafe() {
                 true => format!("{fence};"),
-                false => format!("unsafe {{ {fence} }};"),
+                false => format!("{UNSAFE} {{ {fence} }};"),
             };
         }
         let fence = if includes(self.source, "libpmem.h") {

@@ -8,11 +8,14 @@ struct Example<'a> {
     path: &'a str,
     text: &'a str,
     at: (u32, Option<u32>),
-    operation: Operation,
+    operation: RepairOperation,
 }
 
 impl Example<'_> {
-    fn repaired(&self, observe: impl FnOnce(&SourceTree, &mut Idioms)) -> Result<String, Refusal> {
+    fn repaired(
+        &self,
+        observe: impl FnOnce(&SourceTree, &mut Idioms),
+    ) -> Result<String, RepairRefusal> {
         let source = SourceTree::new(self.path, self.text.to_owned())?;
         let mut idioms = Idioms::default();
         observe(&source, &mut idioms);
@@ -21,12 +24,14 @@ impl Example<'_> {
             source: &source,
             line: self.at.0,
             column: self.at.1,
-            scope: Scope::Statement,
+            scope: RepairScope::Statement,
             operation: self.operation,
             one_line: true,
             syncs: false,
             macros: &macros,
             idioms: &idioms,
+            called: &[],
+            only_generic: false,
         };
         let repair = request.repair()?;
         Ok(apply(self.text, &in_order(repair.edits).unwrap()))
@@ -40,7 +45,7 @@ fn the_helper_of_the_program_is_used() {
         path: "x.c",
         text,
         at: (6, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|source, idioms| {
         idioms.observe(source, 5, Some(2), CallEffect::Flush);
@@ -66,9 +71,11 @@ fn libpmem_is_used_where_it_is_included() {
         .repaired(|_, _| ())
         .unwrap()
     };
-    assert!(code(Operation::Flush).contains("\tpmem_flush(&s->x, sizeof(s->x));\n"));
-    assert!(code(Operation::FlushAndFence).contains("\tpmem_persist(&s->x, sizeof(s->x));\n"));
-    assert!(code(Operation::Fence).contains("\tpmem_drain();\n"));
+    assert!(code(RepairOperation::Flush).contains("\tpmem_flush(&s->x, sizeof(s->x));\n"));
+    assert!(
+        code(RepairOperation::FlushAndFence).contains("\tpmem_persist(&s->x, sizeof(s->x));\n")
+    );
+    assert!(code(RepairOperation::Fence).contains("\tpmem_drain();\n"));
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn a_file_without_an_idiom_gets_a_helper() {
         path: "x.c",
         text,
         at: (4, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|_, _| ()).unwrap();
     assert!(
@@ -100,7 +107,7 @@ fn an_address_with_an_effect_is_saved() {
         path: "x.c",
         text,
         at: (4, Some(7)),
-        operation: Operation::Flush,
+        operation: RepairOperation::Flush,
     };
     let expected = "\t__typeof__(*p++) *pm_stored_4 = &(*p++);\n\t*pm_stored_4 = 1;\n\tpmem_flush(pm_stored_4, sizeof(*pm_stored_4));\n";
     let repaired = example.repaired(|_, _| ()).unwrap();
@@ -115,7 +122,7 @@ fn pools_are_named_or_found() {
             path: "x.c",
             text,
             at: (line, None),
-            operation: Operation::FlushAndFence,
+            operation: RepairOperation::FlushAndFence,
         }
         .repaired(|_, _| ())
         .unwrap()
@@ -131,7 +138,7 @@ fn a_log_entry_comes_before_the_store() {
         path: "x.c",
         text,
         at: (5, None),
-        operation: Operation::Log,
+        operation: RepairOperation::Log,
     };
     let expected =
         "\tif (s) {\n\t\tpmemobj_tx_add_range_direct(&s->x, sizeof(s->x));\n\t\ts->x = 1;\n\t}\n";
@@ -147,12 +154,14 @@ fn a_fence_can_follow_the_loop() {
         source: &source,
         line: 4,
         column: None,
-        scope: Scope::Loop,
-        operation: Operation::Fence,
+        scope: RepairScope::Loop,
+        operation: RepairOperation::Fence,
         one_line: true,
         syncs: false,
         macros: &MacroDefinitions::default(),
         idioms: &Idioms::default(),
+        called: &[],
+        only_generic: false,
     };
     let repair = request.repair().unwrap();
     let repaired = apply(text, &in_order(repair.edits).unwrap());
@@ -171,13 +180,13 @@ fn rust_is_repaired_in_its_own_terms() {
         path: "x.rs",
         text,
         at: (3, None),
-        operation: Operation::FlushAndFence,
+        operation: RepairOperation::FlushAndFence,
     };
     let repaired = example.repaired(|source, idioms| {
         let caller = SourceTree::new(
             "x.rs",
             format!(
-                "{}fn g() {{ unsafe {{\n    persist(p, 8);\n}} }}\n",
+                "{}fn g() {{ {UNSAFE} {{\n    persist(p, 8);\n}} }}\n",
                 source.text
             ),
         )
@@ -185,8 +194,8 @@ fn rust_is_repaired_in_its_own_terms() {
         idioms.observe(&caller, 6, Some(5), CallEffect::Flush);
         idioms.observe(&caller, 6, Some(5), CallEffect::Fence);
     });
-    let expected =
-        "    unsafe { persist((&raw const p.x).cast(), std::mem::size_of_val(&p.x)) };\n";
+    let call = "persist((&raw const p.x).cast(), std::mem::size_of_val(&p.x))";
+    let expected = format!("    {UNSAFE} {{ {call} }};\n");
     let repaired = repaired.unwrap();
-    assert!(repaired.contains(expected), "{repaired}");
+    assert!(repaired.contains(&expected), "{repaired}");
 }

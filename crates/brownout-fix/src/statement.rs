@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use crate::Refusal;
+use crate::RepairRefusal;
 use crate::edit::Edit;
-use crate::syntax::{Language, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// A statement after which code can be inserted.
 #[derive(Clone, Copy)]
@@ -52,15 +52,21 @@ fn closed_part(kind: &str) -> Option<&'static str> {
 
 impl<'s> Statement<'s> {
     /// The innermost statement at a position.
-    pub fn at(source: &'s SourceTree, line: u32, column: Option<u32>) -> Result<Self, Refusal> {
-        let not_parsed = || Refusal::NotParsed {
+    pub fn at(
+        source: &'s SourceTree,
+        line: u32,
+        column: Option<u32>,
+    ) -> Result<Self, RepairRefusal> {
+        let not_parsed = || RepairRefusal::NotParsed {
             file: source.path.clone(),
             line,
         };
-        let offset = source.offset(line, column).ok_or_else(|| Refusal::Stale {
-            file: source.path.clone(),
-            why: "it has fewer lines",
-        })?;
+        let offset = source
+            .offset(line, column)
+            .ok_or_else(|| RepairRefusal::Stale {
+                file: source.path.clone(),
+                why: "it has fewer lines",
+            })?;
         let root = source.root();
         let leaf = root.descendant_for_byte_range(offset, offset);
         let leaf = leaf.ok_or_else(not_parsed)?;
@@ -72,7 +78,7 @@ impl<'s> Statement<'s> {
             }
             if kind == "preproc_def" || kind == "preproc_function_def" || kind == "macro_definition"
             {
-                return Err(Refusal::MacroDefinition {
+                return Err(RepairRefusal::MacroDefinition {
                     file: source.path.clone(),
                     line,
                 });
@@ -80,14 +86,14 @@ impl<'s> Statement<'s> {
             if let Some(part) = closed_part(kind)
                 && !below.is_some_and(|below| is_body(node, below))
             {
-                return Err(Refusal::NoPlace {
+                return Err(RepairRefusal::NoPlace {
                     file: source.path.clone(),
                     line,
                     part,
                 });
             }
             let parent_is_block = node.parent().is_some_and(|up| BLOCKS.contains(&up.kind()));
-            let is_tail = source.language == Language::Rust
+            let is_tail = source.language == SourceLanguage::Rust
                 && parent_is_block
                 && node.is_named()
                 && node.kind() != "block"
@@ -133,16 +139,20 @@ impl<'s> Statement<'s> {
     }
 
     /// The edits that put `lines` after the statement, with braces if it is the only one of its branch.
-    pub fn insert_after(&self, lines: &[String]) -> Result<Vec<Edit>, Refusal> {
+    pub fn insert_after(&self, lines: &[String]) -> Result<Vec<Edit>, RepairRefusal> {
         self.surround(&[], lines)
     }
 
     /// The edits that put `lines` before the statement.
-    pub fn insert_before(&self, lines: &[String]) -> Result<Vec<Edit>, Refusal> {
+    pub fn insert_before(&self, lines: &[String]) -> Result<Vec<Edit>, RepairRefusal> {
         self.surround(lines, &[])
     }
 
-    pub fn surround(&self, before: &[String], after: &[String]) -> Result<Vec<Edit>, Refusal> {
+    pub fn surround(
+        &self,
+        before: &[String],
+        after: &[String],
+    ) -> Result<Vec<Edit>, RepairRefusal> {
         let (source, node) = (self.source, self.node);
         // What a label stands before stays a statement of the block around it.
         let mut outer = node;
@@ -157,7 +167,7 @@ impl<'s> Statement<'s> {
             return Ok(self.surround_in_block(before, after));
         }
         let Some(head_end) = parent.and_then(|parent| head_end(parent, outer)) else {
-            return Err(Refusal::NoPlace {
+            return Err(RepairRefusal::NoPlace {
                 file: source.path.clone(),
                 line: source.line_of(node.start_byte()),
                 part: "a part of another statement",
@@ -198,7 +208,7 @@ impl<'s> Statement<'s> {
         let indent = source.indent(node.start_byte()).to_owned();
         let mut edits = Vec::new();
         let needs_semicolon =
-            source.language == Language::Rust && !source.text_of(node).ends_with([';', '}']);
+            source.language == SourceLanguage::Rust && !source.text_of(node).ends_with([';', '}']);
         if needs_semicolon && !after.is_empty() {
             edits.push(Edit::insert(node.end_byte(), ";"));
         }
@@ -305,7 +315,7 @@ mod tests {
     use super::*;
     use crate::edit::{apply, in_order};
 
-    fn after(path: &str, text: &str, line: u32) -> Result<String, Refusal> {
+    fn after(path: &str, text: &str, line: u32) -> Result<String, RepairRefusal> {
         after_column(path, text, line, None)
     }
 
@@ -314,7 +324,7 @@ mod tests {
         text: &str,
         line: u32,
         column: Option<u32>,
-    ) -> Result<String, Refusal> {
+    ) -> Result<String, RepairRefusal> {
         let source = SourceTree::new(path, text.to_owned())?;
         let statement = Statement::at(&source, line, column)?;
         let edits = statement.insert_after(&["fence();".to_owned()])?;
@@ -355,7 +365,7 @@ mod tests {
         let refused = after("x.c", text, 4).unwrap_err();
         assert!(matches!(
             refused,
-            Refusal::NoPlace {
+            RepairRefusal::NoPlace {
                 part: "the head of a loop",
                 ..
             }
@@ -367,7 +377,10 @@ mod tests {
         let text = "int f(void)\n{\n\tif (p->x = 1)\n\t\tg();\n\treturn p->x = 2;\n}\n";
         for line in [3, 5] {
             let refused = after("x.c", text, line).unwrap_err();
-            assert!(matches!(refused, Refusal::NoPlace { .. }), "{refused}");
+            assert!(
+                matches!(refused, RepairRefusal::NoPlace { .. }),
+                "{refused}"
+            );
         }
     }
 
@@ -375,14 +388,14 @@ mod tests {
     fn macro_definitions_are_refused() {
         let text = "#define SET(p) \\\n\t(p)->x = 1\nvoid f(void) { SET(q); }\n";
         let refused = after("x.c", text, 2).unwrap_err();
-        assert!(matches!(refused, Refusal::MacroDefinition { .. }));
+        assert!(matches!(refused, RepairRefusal::MacroDefinition { .. }));
     }
 
     #[test]
     fn a_rust_block_keeps_its_type_when_its_last_expression_is_a_store() {
-        let text = "fn f(p: *mut u64) {\n    unsafe {\n        *p = 1\n    }\n}\n";
+        let text = "fn f(p: *mut u64) {\n    unsafe\n    {\n        *p = 1\n    }\n}\n";
         let expected = "        *p = 1;\n        fence();\n    }\n";
-        assert!(after("x.rs", text, 3).unwrap().contains(expected));
+        assert!(after("x.rs", text, 4).unwrap().contains(expected));
     }
 
     #[test]

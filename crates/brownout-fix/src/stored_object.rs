@@ -11,10 +11,10 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
-use crate::Refusal;
+use crate::RepairRefusal;
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
-use crate::syntax::{Language, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// The object that a store changes, as source text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +52,7 @@ enum Length<'s> {
     String,
     /// That of what the pointer points to.
     Pointee,
+    Constant(&'static str),
     /// So many elements of what the pointer points to.
     Elements(Node<'s>),
 }
@@ -63,7 +64,7 @@ impl StoredObject {
         line: u32,
         column: Option<u32>,
         macros: &MacroDefinitions,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RepairRefusal> {
         let source = statement.source;
         let file = source.path.clone();
         let mut stores = store_expressions(statement, macros);
@@ -72,14 +73,14 @@ impl StoredObject {
             .iter()
             .filter(|store| !store.is_to_variable())
             .count();
-        if source.language == Language::C || in_memory > 0 {
+        if source.language == SourceLanguage::C || in_memory > 0 {
             stores.retain(|store| !store.is_to_variable());
         }
         let offset = source.offset(line, column);
         let Some(chosen) = choose(&stores, column.and(offset)) else {
             return Err(match stores.is_empty() {
                 true => no_store(statement, line, offset, macros),
-                false => Refusal::SeveralStores { file, line },
+                false => RepairRefusal::SeveralStores { file, line },
             });
         };
         chosen.object(source, line, statement)
@@ -91,15 +92,15 @@ fn no_store(
     line: u32,
     offset: Option<usize>,
     macros: &MacroDefinitions,
-) -> Refusal {
+) -> RepairRefusal {
     let source = statement.source;
     let file = source.path.clone();
     let called = statement
         .call_at(offset)
         .and_then(|call| callee(source, call));
     match called.filter(|name| macros.is_macro(name)) {
-        Some(name) => Refusal::MacroUse { file, line, name },
-        None => Refusal::NoStore { file, line },
+        Some(name) => RepairRefusal::MacroUse { file, line, name },
+        None => RepairRefusal::NoStore { file, line },
     }
 }
 
@@ -206,7 +207,7 @@ fn call_target<'s>(
     let arguments = arguments(call);
     let argument = |index: usize| arguments.get(index).copied();
     let bytes = |target, length| Some(Target::Bytes(target, length));
-    if source.language == Language::Rust {
+    if source.language == SourceLanguage::Rust {
         return rust_call(source, call, &name, &arguments);
     }
     match name.trim_start_matches("__builtin_") {
@@ -216,7 +217,15 @@ fn call_target<'s>(
         "strcpy" | "strcat" | "strncat" | "stpcpy" | "sprintf" | "snprintf" => {
             bytes(argument(0)?, Length::String)
         }
+        "read" | "pread" | "recv" if arguments.len() > 2 => {
+            bytes(argument(1)?, Length::Of(argument(2)?))
+        }
         name if is_atomic(name) => bytes(argument(0)?, Length::Pointee),
+        name if vector_length(name).is_some() => {
+            let length = vector_length(name).unwrap_or_default();
+            bytes(argument(0)?, Length::Constant(length))
+        }
+        name if name.starts_with("_mm_stream_") => bytes(argument(0)?, Length::Pointee),
         // A method of an atomic object.
         "store" | "exchange" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and"
         | "fetch_xor" => {
@@ -236,18 +245,25 @@ fn call_target<'s>(
     }
 }
 
+/// An operation of a compiler or of C11 that changes the word at its first argument.
 fn is_atomic(name: &str) -> bool {
-    let families = [
-        "__atomic_store",
-        "__atomic_exchange",
-        "__atomic_fetch",
-        "__sync_fetch",
-        "__sync_add",
-        "atomic_store",
-        "atomic_exchange",
-        "atomic_fetch",
-    ];
-    families.iter().any(|family| name.starts_with(family))
+    let families = ["__atomic_", "__sync_", "atomic_"];
+    let only_reads =
+        name.contains("load") || name.contains("fence") || name.contains("is_lock_free");
+    !only_reads && families.iter().any(|family| name.starts_with(family))
+}
+
+/// The length of what a vector instruction of that name stores.
+fn vector_length(name: &str) -> Option<&'static str> {
+    let widths = [("_mm_", "16"), ("_mm256_", "32"), ("_mm512_", "64")];
+    let (prefix, width) = widths.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+    let operation = &name[prefix.len()..];
+    // Those of single numbers are named after them.
+    let is_single = ["_si32", "_si64", "_ss", "_sd", "_pi"]
+        .iter()
+        .any(|end| operation.ends_with(end));
+    let stores = operation.starts_with("store") || operation.starts_with("stream");
+    (stores && !is_single).then_some(width)
 }
 
 fn rust_call<'s>(
@@ -295,11 +311,11 @@ impl StoreExpression<'_> {
         source: &SourceTree,
         line: u32,
         statement: &Statement<'_>,
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject, RepairRefusal> {
         let refuse_changed = |nodes: &[Node<'_>]| {
             for node in nodes {
                 if self.is_changed_later(source, *node, statement) {
-                    return Err(Refusal::Changes {
+                    return Err(RepairRefusal::Changes {
                         file: source.path.clone(),
                         line,
                         object: source.text_of(*node).to_owned(),
@@ -325,7 +341,7 @@ impl StoreExpression<'_> {
                 if has_effect(source, *pointer)
                     || extra.is_some_and(|extra| has_effect(source, extra))
                 {
-                    return Err(Refusal::Changes {
+                    return Err(RepairRefusal::Changes {
                         file: source.path.clone(),
                         line,
                         object: text,
@@ -365,7 +381,8 @@ impl StoreExpression<'_> {
                 "update_expression" => node.child_by_field_name("argument"),
                 _ => None,
             };
-            target.filter(|_| !is_inside)
+            let is_own = node.id() == self.node.id();
+            target.filter(|_| !is_inside && !is_own)
         });
         let mut names = written.filter(|target| is_name(target));
         names.any(|target| used.contains(&source.text_of(target)))
@@ -378,9 +395,10 @@ fn length_text<'s>(
     pointer: &str,
     length: &Length<'s>,
 ) -> (String, Option<Node<'s>>) {
-    let rust = source.language == Language::Rust;
+    let rust = source.language == SourceLanguage::Rust;
     match length {
         Length::Of(node) => (source.text_of(*node).to_owned(), Some(*node)),
+        Length::Constant(length) => ((*length).to_owned(), None),
         Length::String => (format!("strlen({pointer}) + 1"), None),
         Length::Pointee if rust => (
             format!("std::mem::size_of_val(&*{})", primary(pointer)),
@@ -409,7 +427,11 @@ pub(crate) fn primary(expression: &str) -> String {
     }
 }
 
-fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<StoredObject, Refusal> {
+fn place_object(
+    source: &SourceTree,
+    place: Node<'_>,
+    line: u32,
+) -> Result<StoredObject, RepairRefusal> {
     let mut inner = place;
     while inner.kind() == "parenthesized_expression"
         && let Some(child) = inner.named_child(0)
@@ -425,7 +447,7 @@ fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<Store
     if let Some(field) = inner.child_by_field_name("field")
         && is_bit_field(source, source.text_of(field))
     {
-        return Err(Refusal::BitField {
+        return Err(RepairRefusal::BitField {
             file: source.path.clone(),
             line,
             object: text,
@@ -433,7 +455,7 @@ fn place_object(source: &SourceTree, place: Node<'_>, line: u32) -> Result<Store
     }
     let address = match (pointer, source.language) {
         (Some(pointer), _) => source.text_of(pointer).to_owned(),
-        (None, Language::Rust) => format!("&raw const {text}"),
+        (None, SourceLanguage::Rust) => format!("&raw const {text}"),
         (None, _) => format!("&{text}"),
     };
     Ok(StoredObject {

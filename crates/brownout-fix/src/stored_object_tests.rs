@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn object(path: &str, code: &str, column: Option<u32>) -> Result<StoredObject, Refusal> {
+fn object(path: &str, code: &str, column: Option<u32>) -> Result<StoredObject, RepairRefusal> {
     let text = match path.ends_with(".rs") {
-        true => format!("fn f() {{ unsafe {{\n{code}\n}} }}\n"),
+        true => format!("fn f() {{ unsafe  {{\n{code}\n}} }}\n"),
         false => format!("struct s {{ int flag : 1; int x; }};\nvoid f(void) {{\n{code}\n}}\n"),
     };
     let line = if path.ends_with(".rs") { 2 } else { 3 };
@@ -61,7 +61,7 @@ fn the_column_selects_one_of_several_stores() {
     );
     let refused = object("x.c", "p->a = 1, p->b = 1;", None).unwrap_err();
     assert!(
-        matches!(refused, Refusal::SeveralStores { .. }),
+        matches!(refused, RepairRefusal::SeveralStores { .. }),
         "{refused}"
     );
 }
@@ -76,21 +76,42 @@ fn an_expression_with_an_effect_is_saved() {
 #[test]
 fn what_the_statement_changes_cannot_be_named_after_it() {
     let refused = object("x.c", "p->next = q, p = q;", Some(9)).unwrap_err();
-    assert!(matches!(refused, Refusal::Changes { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::Changes { .. }),
+        "{refused}"
+    );
     let refused = object("x.c", "memcpy(p++, q, 8);", None).unwrap_err();
-    assert!(matches!(refused, Refusal::Changes { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::Changes { .. }),
+        "{refused}"
+    );
 }
 
 #[test]
 fn bit_fields_have_no_address() {
     let refused = object("x.c", "p->flag = 1;", None).unwrap_err();
-    assert!(matches!(refused, Refusal::BitField { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::BitField { .. }),
+        "{refused}"
+    );
 }
 
 #[test]
 fn calls_of_other_functions_are_no_stores() {
     let refused = object("x.c", "update(p);", None).unwrap_err();
-    assert!(matches!(refused, Refusal::NoStore { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepairRefusal::NoStore { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_variable_of_cpp_can_be_a_reference() {
+    assert_eq!(
+        object("x.cpp", "word += 1;", None).unwrap().address,
+        "&word"
+    );
+    assert!(object("x.c", "word += 1;", None).is_err());
 }
 
 #[test]
@@ -116,4 +137,23 @@ fn rust_stores_go_through_places_and_pointers() {
         "&raw const head"
     );
     assert_eq!(rust("std::ptr::write_volatile(p, 1);").address, "p");
+}
+
+#[test]
+fn vector_and_atomic_instructions_store_at_their_first_argument() {
+    assert_eq!(
+        address("_mm_storeu_si128((__m128i *)p, v);"),
+        "(__m128i *)p"
+    );
+    assert_eq!(length("_mm256_stream_si256(p, v);").as_deref(), Some("32"));
+    assert_eq!(
+        length("_mm_stream_si64(p, v);").as_deref(),
+        Some("sizeof(*p)")
+    );
+    assert_eq!(
+        address("__sync_bool_compare_and_swap(&p->x, 0, 1);"),
+        "&p->x"
+    );
+    assert!(object("x.c", "y = __atomic_load_n(&p->x, 0);", None).is_err());
+    assert_eq!(length("read(fd, p->buffer, n);").as_deref(), Some("n"));
 }

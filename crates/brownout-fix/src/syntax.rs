@@ -5,17 +5,17 @@ use std::path::Path;
 
 use tree_sitter::{Node, Parser, Tree};
 
-use crate::Refusal;
+use crate::RepairRefusal;
 
 /// The language of a source file, by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
+pub enum SourceLanguage {
     C,
     Cpp,
     Rust,
 }
 
-impl Language {
+impl SourceLanguage {
     pub fn of(path: &str) -> Option<Self> {
         let extension = Path::new(path).extension()?.to_str()?;
         Some(match extension {
@@ -47,25 +47,25 @@ impl Language {
 pub struct SourceTree {
     pub path: String,
     pub text: String,
-    pub language: Language,
+    pub language: SourceLanguage,
     tree: Tree,
     /// Where each line starts.
     starts: Vec<usize>,
 }
 
 impl SourceTree {
-    pub fn new(path: &str, text: String) -> Result<Self, Refusal> {
-        let other = || Refusal::OtherLanguage {
+    pub fn new(path: &str, text: String) -> Result<Self, RepairRefusal> {
+        let other = || RepairRefusal::OtherLanguage {
             file: path.to_owned(),
         };
-        let language = Language::of(path).ok_or_else(other)?;
-        Self::of_language(path, text, language).ok_or_else(|| Refusal::NotParsed {
+        let language = SourceLanguage::of(path).ok_or_else(other)?;
+        Self::of_language(path, text, language).ok_or_else(|| RepairRefusal::NotParsed {
             file: path.to_owned(),
             line: 1,
         })
     }
 
-    pub(crate) fn of_language(path: &str, text: String, language: Language) -> Option<Self> {
+    pub(crate) fn of_language(path: &str, text: String, language: SourceLanguage) -> Option<Self> {
         let tree = language.parse(&text)?;
         let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
         let starts = std::iter::once(0)
@@ -179,6 +179,6 @@ mod tests {
     #[test]
     fn other_languages_are_refused() {
         let refused = SourceTree::new("x.go", String::new()).err();
-        assert!(matches!(refused, Some(Refusal::OtherLanguage { .. })));
+        assert!(matches!(refused, Some(RepairRefusal::OtherLanguage { .. })));
     }
 }

@@ -93,6 +93,10 @@ impl Evidence {
     pub const CRASH_STATE: &str = "crash state";
     /// The detail that says where recovery was interrupted, and which of its stores a crash image lacks.
     pub const INTERRUPTED: &str = "interrupted recovery";
+    /// The detail that names the schedule of threads under which a finding was made.
+    pub const SCHEDULE: &str = "schedule";
+    /// The detail that names the directory, inside of the results directory, with the trace that shows a finding.
+    pub const RESULTS_IN: &str = "results in";
 
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

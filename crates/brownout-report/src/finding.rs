@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
 use crate::stack::role;
-use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, Sources, Stack};
+use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, SourceFix, Sources, Stack};
 
 /// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct Finding {
     /// Whether recovery reads bytes that its stores write; absent if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_by_recovery: Option<bool>,
+    /// How it can be repaired, if `brownout fix` has found that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<SourceFix>,
 }
 
 impl Finding {
@@ -54,6 +57,12 @@ impl Finding {
     pub fn crash_token(&self) -> Option<&str> {
         let token = self.replay.as_deref();
         token.filter(|token| !token.starts_with("event:"))
+    }
+
+    /// The directory, inside of the results directory, with the trace that shows it, if it is another one than theirs.
+    pub fn results_in(&self) -> Option<&str> {
+        let directory = self.evidence.details.get(Evidence::RESULTS_IN);
+        directory.map(String::as_str)
     }
 
     /// A finding that occurred once. Its id depends on line numbers until it is [identified](Self::identify).
@@ -76,6 +85,7 @@ impl Finding {
             cause: None,
             confirmed: None,
             read_by_recovery: None,
+            fix: None,
         }
     }
 

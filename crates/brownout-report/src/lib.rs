@@ -33,6 +33,7 @@ mod run_difference;
 #[cfg(test)]
 mod samples;
 mod source;
+mod source_fix;
 mod stack;
 mod stored_file;
 mod suppression;
@@ -61,6 +62,7 @@ pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
 pub use run_difference::{Hides, RunDifference};
 pub use source::Sources;
+pub use source_fix::{FixProof, SourceEdit, SourceFix};
 pub use stack::{Frame, Stack, role};
 pub use stored_file::StoredFile;
 pub use suppression::{

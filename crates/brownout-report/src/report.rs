@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity, Sources,
-    StoredFile, Suppressions,
+    Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity,
+    SourceFix, Sources, StoredFile, Suppressions,
 };
 use crate::{explain, join};
 
@@ -68,6 +68,13 @@ impl Report {
             known: Vec::new(),
             known_before: 0,
             known_entries: Baseline::default(),
+        }
+    }
+
+    /// Notes how findings can be repaired; those that are not named lose what was known before.
+    pub fn set_fixes(&mut self, mut fix: impl FnMut(&FindingId) -> Option<SourceFix>) {
+        for finding in &mut self.findings {
+            finding.fix = fix(&finding.id);
         }
     }
 

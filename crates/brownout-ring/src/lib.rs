@@ -14,6 +14,10 @@
 //! one. A thread that is killed between drawing a number and publishing its record leaves a gap. The recorder skips a gap
 //! once no live thread can fill it.
 //!
+//! Drawing a number is a locked instruction on a word that all threads change. Records that no other thread waits for (loads, flushes,
+//! calls that acquire locks) therefore *borrow* the number that will be drawn next: they only read the counter, and mark the number
+//! with [`BORROWED`]. They come before the record that draws it. Records of different threads that borrow the same number have no order.
+//!
 //! The number of a forked process's first record is drawn by its parent, before the fork. What the child inherits is then
 //! what there was at that position, however late the child runs for the first time.
 //!
@@ -31,7 +35,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 15;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -104,6 +108,8 @@ pub struct Control {
     /// With [`option::SCHEDULE`]: the seed of the schedule, and the number of steps over which its preemptions are distributed.
     pub seed: u64,
     pub length: u64,
+    /// With [`option::SCHEDULE`]: when the recording started, in nanoseconds since 1970, as far as the times of files show that.
+    pub started: u64,
     /// Steps that threads have made under a schedule while there were several of them.
     pub steps: AtomicU64,
     pub next_seq: Line<AtomicU64>,
@@ -253,6 +259,9 @@ pub mod slot {
     pub const CLOSED: u32 = 3;
 }
 
+/// In [`Record::seq`]: the record comes before the one that draws this number.
+pub const BORROWED: u64 = 1 << 63;
+
 /// Head of every record; the payload follows. Records start at multiples of 8.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -263,6 +272,7 @@ pub struct Record {
     pub kind: u16,
     /// The meaning depends on the kind.
     pub flags: u16,
+    /// The number in the order of all records; with [`BORROWED`] if another record has drawn or will draw it.
     pub seq: u64,
     /// Address of the instruction in the target; for an effect of the kernel, of the system call instruction; 0 if there is
     /// none.
@@ -441,6 +451,9 @@ pub mod watch {
         Releases = 2,
         /// It may order threads, or acquire or release locks.
         Unknown = 3,
+        /// Nothing, and it changes nothing: if the thread has made no system call since, a call from the same place with the same
+        /// first two arguments need not be recorded again.
+        Query = 4,
     }
 
     impl Order {
@@ -450,6 +463,7 @@ pub mod watch {
                 0 => Order::None,
                 1 => Order::Acquires,
                 2 => Order::Releases,
+                4 => Order::Query,
                 _ => Order::Unknown,
             }
         }

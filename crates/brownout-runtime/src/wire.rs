@@ -124,6 +124,11 @@ pub fn wants_holds() -> bool {
     has_option(ring::option::HOLD)
 }
 
+/// Whether records may borrow their numbers. Those that borrow the same one are not in the same order in each run.
+pub fn allows_borrowing() -> bool {
+    !has_option(ring::option::SCHEDULE | ring::option::HOLD)
+}
+
 /// Wakes the recorder: what was published is of interest now.
 pub fn wake_recorder() {
     if let Some(control) = control() {
@@ -141,6 +146,11 @@ pub fn is_repeated() -> bool {
 pub fn schedule() -> Option<(u64, u64)> {
     let control = control().filter(|control| control.options & ring::option::SCHEDULE != 0)?;
     Some((control.seed, control.length))
+}
+
+/// When the recording under a schedule started, in nanoseconds of the system's clock. The times of files are no more exact.
+pub fn schedule_start() -> u64 {
+    control().map_or(u64::MAX, |control| control.started)
 }
 
 /// Reports how many steps the threads of this process have made under a schedule since the last report.
@@ -165,6 +175,11 @@ pub fn note_input(input: u32) {
     {
         control.inputs.fetch_or(input, Ordering::Relaxed);
     }
+}
+
+/// Whether [`note_input`] has reported this.
+pub fn has_input(input: u32) -> bool {
+    control().is_some_and(|control| control.inputs.load(Ordering::Relaxed) & input != 0)
 }
 
 /// Whether the process exists that has created the wire.

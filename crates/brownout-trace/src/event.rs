@@ -13,6 +13,9 @@ pub use self::details::{
 };
 use crate::ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 
+/// The text of the [note](EventKind::Note) before the path of a mapped file changes begins so; its new path follows.
+pub const RENAME_NOTE: &str = "a mapped file is about to be renamed to ";
+
 /// Something that happened in the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<'a> {

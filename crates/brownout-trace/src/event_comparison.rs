@@ -159,3 +159,69 @@ impl ThreadPairs {
         pairs.any(|(&(_, thread), pair)| (thread.0, pair.0) == (one, other))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::StoreFlavor;
+    use crate::ids::{Address, AppPc, ContextId};
+
+    fn event(thread: u32, kind: EventKind<'_>) -> Event<'_> {
+        Event {
+            index: EventIndex(0),
+            process: ProcessId(0),
+            thread: ThreadId(thread),
+            pc: AppPc(0x1000),
+            context: ContextId::ROOT,
+            kind,
+        }
+    }
+
+    fn store(bytes: &[u8]) -> EventKind<'_> {
+        EventKind::Store {
+            addr: Address(64),
+            bytes,
+            flavor: StoreFlavor::Temporal,
+            locked: false,
+            string: false,
+        }
+    }
+
+    #[test]
+    fn threads_are_the_same_by_their_order() {
+        let mut pairs = ThreadPairs::default();
+        let start = EventKind::ThreadStart { parent: None };
+        assert!(pairs.are_same(&event(10, start), &event(20, start)));
+        assert!(pairs.are_same(&event(11, start), &event(30, start)));
+        assert!(pairs.are_same(&event(10, store(&[1])), &event(20, store(&[1]))));
+        assert!(!pairs.are_same(&event(10, store(&[1])), &event(30, store(&[1]))));
+        let join = |joined| EventKind::ThreadJoin {
+            joined: ThreadId(joined),
+        };
+        assert!(pairs.are_same(&event(10, join(11)), &event(20, join(30))));
+        assert!(!pairs.are_same(&event(10, join(11)), &event(20, join(20))));
+    }
+
+    #[test]
+    fn other_values_and_addresses_differ() {
+        let mut pairs = ThreadPairs::default();
+        assert!(!pairs.are_same(&event(1, store(&[1])), &event(1, store(&[2]))));
+        let mut elsewhere = event(1, store(&[1]));
+        elsewhere.pc = AppPc(0x1004);
+        assert!(!pairs.are_same(&event(1, store(&[1])), &elsewhere));
+        let fence = EventKind::ThreadExit;
+        assert!(!pairs.are_same(&event(1, store(&[1])), &event(1, fence)));
+    }
+
+    #[test]
+    fn the_owner_of_a_lock_may_have_another_id() {
+        let mut pairs = ThreadPairs::default();
+        let start = EventKind::ThreadStart { parent: None };
+        assert!(pairs.are_same(&event(1000, start), &event(2000, start)));
+        const WAITERS: u32 = 1 << 31;
+        let word = |id: u32| (id | WAITERS).to_le_bytes();
+        let (one, other, unknown) = (word(1000), word(2000), word(2001));
+        assert!(pairs.are_same(&event(1000, store(&one)), &event(2000, store(&other))));
+        assert!(!pairs.are_same(&event(1000, store(&one)), &event(2000, store(&unknown))));
+    }
+}

@@ -89,7 +89,7 @@ pub use definitions::{Definitions, FileIdentity, MappedFile, Module, Process, Th
 pub use error::{Damage, Flaw, ReadError, WriteError};
 pub use event::{
     Arguments, CallArguments, Event, EventKind, FenceKind, FlushKind, Mapping, ProcessEnd,
-    ProcessOrigin, StoreFlavor, Sync, ThreadParent,
+    ProcessOrigin, RENAME_NOTE, StoreFlavor, Sync, ThreadParent,
 };
 pub use event_class::EventClass;
 pub use event_comparison::{Difference, first_difference};

@@ -318,6 +318,12 @@ pub enum Failure {
     InUse { path: PathBuf },
     #[error("`{}` exists and is not a trace; it was not overwritten: choose another path with -o", path.display())]
     NotOverwritten { path: PathBuf },
+    #[error("cannot restore `{}` for the next run", path.display())]
+    RestoreFile {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
     ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]

@@ -23,6 +23,7 @@ mod fix;
 mod fix_output;
 mod image_files;
 mod lint_run;
+mod mapped_file_state;
 mod next_step;
 mod output_directory;
 mod progress;

@@ -10,6 +10,7 @@ mod lock;
 mod run_destination;
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,8 @@ pub const TRACE: &str = "trace";
 /// The names of traces of runs in which a race was forced begin so; the id of the finding follows.
 const FORCED: &str = "forced-";
 const UNFINISHED: &str = "unfinished";
+/// What the names of directories with the results of one schedule begin with.
+const PART: &str = "schedule-";
 /// Everything but `run.json`, which marks the directory.
 const RESULTS: [&str; 10] = [
     FINDINGS,
@@ -203,8 +206,35 @@ impl OutputDirectory {
             self.write_run_file(report, &report.conclusion)?;
         }
         self.remove(&RESULTS);
+        self.remove_parts();
         self.remove_forced_traces();
         Ok(())
+    }
+
+    /// The name of the directory with the results of a part of the run, which is inside of this one.
+    pub fn part_name(part: impl Display) -> String {
+        format!("{PART}{part}")
+    }
+
+    /// Removes the results of the parts of an earlier run.
+    fn remove_parts(&self) {
+        let Ok(entries) = fs::read_dir(&self.path) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let number = name.to_str().and_then(|name| name.strip_prefix(PART));
+            let is_part = number.is_some_and(|number| number.parse::<u64>().is_ok());
+            if let Ok((part, ..)) = Self::open(&entry.path())
+                && is_part
+            {
+                part.remove(&RESULTS);
+                part.remove_forced_traces();
+                part.remove(&[RUN]);
+                // Files of the user stay, and the directory with them.
+                let _ = fs::remove_dir(&part.path);
+            }
+        }
     }
 
     fn remove(&self, names: &[&str]) {

@@ -6,8 +6,8 @@ use std::path::Path;
 use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{
-    Baseline, Conclusion, Covered, CrashCoverage, Finding, FindingId, LeftOut, ReadsSummary,
-    Reason, ReasonKind, Report, RuleInfo, Subject,
+    Baseline, Conclusion, Covered, CrashCoverage, Evidence, Finding, FindingId, LeftOut,
+    ReadsSummary, Reason, ReasonKind, Report, RuleInfo, Subject,
 };
 
 use crate::console::Console;
@@ -57,6 +57,8 @@ pub struct Results {
     pub recovery: Option<String>,
     /// A persistency profile that fits the target better than the one in use.
     pub better_profile: Option<&'static str>,
+    /// Steps that the threads of the target have made under a schedule.
+    pub steps: u64,
 }
 
 impl Results {
@@ -77,6 +79,7 @@ impl Results {
             known: Baseline::default(),
             recovery: None,
             better_profile: None,
+            steps: 0,
         }
     }
 
@@ -397,15 +400,117 @@ impl Results {
         report
     }
 
+    /// Names the schedule under which the findings were made.
+    pub fn name_schedule(&mut self, schedule: &str) {
+        for finding in &mut self.findings {
+            let details = &mut finding.evidence.details;
+            details.insert(Evidence::SCHEDULE.to_owned(), schedule.to_owned());
+        }
+    }
+
+    /// Adds what another schedule of the threads has shown, whose results are in the directory `results_in` inside of that of these
+    /// results. A finding that is known is replaced only by one that recovery confirms.
+    pub fn add_schedule(&mut self, part: &Self, (schedule, results_in): (&str, &str)) -> usize {
+        let mut new = 0;
+        for finding in &part.findings {
+            let mut finding = finding.clone();
+            let details = &mut finding.evidence.details;
+            details.insert(Evidence::RESULTS_IN.to_owned(), results_in.to_owned());
+            let mut known = self.findings.iter_mut();
+            match known.find(|known| known.id == finding.id) {
+                Some(known) => {
+                    if finding.confirmed == Some(true) && known.confirmed != Some(true) {
+                        *known = finding;
+                    }
+                }
+                None => {
+                    new += 1;
+                    self.findings.push(finding);
+                }
+            }
+        }
+        for shortfall in &part.shortfalls {
+            let mut shortfall = shortfall.clone();
+            let known = |known: &Shortfall| known.reason == shortfall.reason;
+            if !self.shortfalls.iter().any(known) {
+                shortfall.reason.text = format!("schedule {schedule}: {}", shortfall.reason.text);
+                self.shortfalls.push(shortfall);
+            }
+        }
+        for gap in &part.subject.gaps {
+            if !self.subject.gaps.contains(gap) {
+                self.subject.gaps.push(gap.clone());
+            }
+        }
+        self.wrappers.learn(&part.findings);
+        self.raced |= part.raced;
+        self.linted |= part.linted;
+        new
+    }
+
+    /// Adds a sentence about what was examined.
+    pub fn add_tested(&mut self, sentence: String) {
+        self.tested.push(sentence);
+    }
+
+    /// Writes the report of a part of the run to its directory, without printing it.
+    pub fn conclude_part(
+        self,
+        decisions: Decisions,
+        settings: &Settings,
+        directory: &OutputDirectory,
+        console: &Console,
+    ) -> Result<(), Failure> {
+        let (report, _, decided) = self.finish(decisions, settings, console);
+        finding_output::write_all(&report, directory)?;
+        decided
+    }
+
     /// Writes the report to the directory, if there is one, prints it with what to do next, and returns the exit code.
     pub fn conclude(
-        mut self,
+        self,
         decisions: Decisions,
         settings: &Settings,
         directory: Option<&OutputDirectory>,
         stream: Stream,
         console: &Console,
     ) -> Result<ExitCode, Failure> {
+        let (recovery, better_profile) = (self.recovery.clone(), self.better_profile);
+        let (report, (code, shortfalls), decided) = self.finish(decisions, settings, console);
+        // People read the findings even if they cannot be written.
+        let written = directory.map_or(Ok(()), |directory| {
+            finding_output::write_all(&report, directory)
+        });
+        // Before the findings, which have to be read in this light.
+        for shortfall in &shortfalls {
+            shortfall.print(console);
+        }
+        match finding_output::print(&report, settings, directory, stream) {
+            // The verdict does not depend on how much of the findings is read.
+            Err(failure) if failure.is_broken_pipe() => {}
+            printed => printed?,
+        }
+        written.and(decided)?;
+        if let Some(profile) = better_profile {
+            console.remark(format_args!(
+                "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
+                 is not persistent memory"
+            ));
+        }
+        if let Some(directory) = directory {
+            let next = next_step(&report, directory, recovery.as_deref(), better_profile);
+            directory.announce(next.as_deref(), console);
+        }
+        Ok(code)
+    }
+
+    /// The report, what the run exits with and why, and whether decisions could be kept.
+    fn finish(
+        mut self,
+        decisions: Decisions,
+        settings: &Settings,
+        console: &Console,
+    ) -> (Report, (ExitCode, Vec<Shortfall>), Result<(), Failure>) {
         for reason in std::mem::take(&mut self.carried) {
             let mut known = self.shortfalls.iter();
             if known.all(|known| known.reason.text != reason.text) {
@@ -430,32 +535,7 @@ impl Results {
             recovery_reads: self.reads,
             ..conclusion
         };
-        // People read the findings even if they cannot be written.
-        let written = directory.map_or(Ok(()), |directory| {
-            finding_output::write_all(&report, directory)
-        });
-        // Before the findings, which have to be read in this light.
-        for shortfall in &self.shortfalls {
-            shortfall.print(console);
-        }
-        match finding_output::print(&report, settings, directory, stream) {
-            // The verdict does not depend on how much of the findings is read.
-            Err(failure) if failure.is_broken_pipe() => {}
-            printed => printed?,
-        }
-        written.and(decided)?;
-        if let Some(profile) = self.better_profile {
-            console.remark(format_args!(
-                "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
-                 is not persistent memory"
-            ));
-        }
-        if let Some(directory) = directory {
-            let recovery = self.recovery.as_deref();
-            let next = next_step(&report, directory, recovery, self.better_profile);
-            directory.announce(next.as_deref(), console);
-        }
-        Ok(code)
+        (report, (code, self.shortfalls), decided)
     }
 }
 

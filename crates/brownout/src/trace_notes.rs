@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use brownout_engine::{NameNote, WrittenFile, is_unrecorded_program};
-use brownout_trace::MappedFile;
 use brownout_trace::replay::FinalContent;
+use brownout_trace::{MappedFile, RENAME_NOTE};
 
 /// The notes of a trace, by their meaning, without repetitions.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,9 @@ pub struct TraceNotes {
 impl TraceNotes {
     /// Takes a note. The same trace may be read several times.
     pub fn add(&mut self, text: &str) {
+        if text.starts_with(RENAME_NOTE) {
+            return;
+        }
         if let Some(file) = WrittenFile::parse(text) {
             if !self.written.contains(&file) {
                 self.written.push(file);

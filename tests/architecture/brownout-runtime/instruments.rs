@@ -37,6 +37,11 @@ pub mod locks {
             missing()
         }
 
+        /// Whether what an instruction does is logged.
+        pub fn is_logged(_insn: &Instruction) -> bool {
+            missing()
+        }
+
         /// What a logged instruction did.
         pub fn operation(_logged: &LoggedInstruction) -> Option<AtomicOperation> {
             missing()
@@ -88,23 +93,39 @@ pub mod other_inputs {
 
 /// Schedules of threads.
 pub mod schedule {
-    use crate::arch::translator::translate::Emission;
-    use crate::arch::{Instruction, missing};
-    use crate::translator::context::Context;
+    /// What is counted, and instructions whose results are not the same in each run.
+    pub mod code {
+        use crate::arch::translator::translate::Emission;
+        use crate::arch::{Instruction, missing};
+        use crate::translator::context::Context;
 
-    /// Emits what is counted before an instruction. `is_observed` if it accesses persistent memory.
-    pub fn before(_insn: &Instruction, _is_observed: bool, _out: &mut Emission<'_>) {
-        missing()
+        /// Emits what is counted before an instruction. `is_observed` if it accesses persistent memory.
+        pub fn before(_insn: &Instruction, _is_observed: bool, _out: &mut Emission<'_>) {
+            missing()
+        }
+
+        /// Emits a visit in place of an instruction whose result is not the same in each run. False if it is none.
+        pub fn replace(_insn: &Instruction, _out: &mut Emission<'_>) -> bool {
+            missing()
+        }
+
+        /// Carries out such an instruction, with the processor's counter or a random number.
+        pub fn execute(_context: &mut Context, _ticks: fn() -> u64, _random: fn() -> u64) {
+            missing()
+        }
     }
 
-    /// Emits a visit in place of an instruction whose result is not the same in each run. False if it is none.
-    pub fn replace(_insn: &Instruction, _out: &mut Emission<'_>) -> bool {
-        missing()
-    }
-
-    /// Carries out such an instruction, with the processor's counter or a random number.
-    pub fn execute(_context: &mut Context, _ticks: fn() -> u64, _random: fn() -> u64) {
-        missing()
+    /// System calls that only some architectures have. These numbers are no calls.
+    pub mod syscalls {
+        pub const TIME: u32 = 501;
+        pub const PAUSE: u32 = 502;
+        pub const POLL: u32 = 503;
+        pub const SELECT: u32 = 504;
+        pub const EPOLL_WAIT: u32 = 505;
+        pub const OPEN: u32 = 506;
+        pub const ALARM: u32 = 507;
+        pub const STAT: u32 = 508;
+        pub const LSTAT: u32 = 509;
     }
 }
 
@@ -171,6 +192,16 @@ pub mod pm {
             }
 
             pub fn is_touched(&self, _pc: u64) -> bool {
+                missing()
+            }
+
+            /// The instruction at an address is about to store to a candidate.
+            pub fn stores(&mut self, _pc: u64) {
+                missing()
+            }
+
+            /// Whether the stack of a branch is a candidate.
+            pub fn has_observed_stack(&self, _insn: &Instruction) -> bool {
                 missing()
             }
 

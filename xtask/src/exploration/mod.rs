@@ -4,7 +4,8 @@
 //! and exits with a status that depends on it. The target is recorded once. Then `brownout crash --strategy exhaustive` explores
 //! the recovery, and the same recovery runs natively, as a process of its own, on every crash image at every time, as a
 //! [machine] enumerates them that shares no code with the persistency model. Both must have seen the same behaviours,
-//! and the exploration must have run each of them once. Some recoveries crash, too: then images are also those that the
+//! and the exploration must have run each of them once, unless recovery reads in ways of which brownout does not know how much they
+//! read: then it may have run some more often. Some recoveries crash, too: then images are also those that the
 //! machine enumerates for what a native recovery has done, and runs may be repeated.
 //!
 //! Can miss: what needs other instructions than the scripts have, more than one file, files that are renamed or change their
@@ -21,6 +22,7 @@ mod transcript;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -36,6 +38,8 @@ const CASES: u64 = 200;
 const SEED: u64 = 1;
 /// Failures that are shown in full.
 const MOST_SHOWN: usize = 5;
+/// After so many cases it is said how far the run has got.
+const PROGRESS: u64 = 500;
 
 pub fn run(mut args: Args) -> Result<()> {
     let cases = args.number("--cases")?.unwrap_or(CASES);
@@ -58,9 +62,19 @@ pub fn run(mut args: Args) -> Result<()> {
     let numbers: Vec<u64> = only.map_or_else(|| (0..cases).collect(), |only| vec![only]);
 
     let started = Instant::now();
+    let (ended, failed) = (AtomicU64::new(0), AtomicU64::new(0));
     let results = parallel::map(&numbers, jobs, |&number| {
         let directory = place.join(number.to_string());
         let result = run_case(&programs, seed, number, &directory);
+        let failed = failed.fetch_add(u64::from(result.is_err()), Ordering::Relaxed)
+            + u64::from(result.is_err());
+        let ended = ended.fetch_add(1, Ordering::Relaxed) + 1;
+        if ended % PROGRESS == 0 {
+            println!(
+                "{ended} of {cases} cases, {failed} failed; {} s",
+                started.elapsed().as_secs()
+            );
+        }
         if !keep && result.is_ok() {
             // What cannot be removed now is removed with the whole directory, or reported then.
             let _ = fs::remove_dir_all(&directory);

@@ -163,6 +163,22 @@ fn every_crash_time_is_tried_with_every_store_first_and_then_with_the_fewest() {
 }
 
 #[test]
+fn failure_points_that_are_rare_do_not_wait_for_others() {
+    let mut case = Case::new(32);
+    for round in 1..=60 {
+        case.update(1, 0..1, round);
+        if round == 20 || round == 50 {
+            case.update(u64::from(round), 1..2, round);
+        }
+    }
+    let coverage = case.explore(8, None).coverage;
+    assert_eq!(coverage.crash_times.of, 63);
+    let states: Vec<u64> = coverage.points.iter().map(|point| point.states).collect();
+    assert_eq!(states.len(), 3);
+    assert!(states.iter().all(|&states| states > 0), "{states:?}");
+}
+
+#[test]
 fn a_limit_of_states_leaves_both_ends_of_each_failure_point() {
     let explored = late_mistake().explore(usize::MAX, Some(8));
     assert!(explored.has_failed);

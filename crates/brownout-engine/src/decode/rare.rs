@@ -111,7 +111,10 @@ impl<'a> RareRecord<'_, 'a> {
             },
             kind::NAME => {
                 let change = payload.name_change(head.flags)?;
-                Decoded::Name(change.ok_or(wrong_flags(head))?)
+                Decoded::Name {
+                    change: change.ok_or(wrong_flags(head))?,
+                    event: event(EventKind::Note { text: "" }),
+                }
             }
             kind::THREAD_CREATE => Decoded::ThreadCreate {
                 creation: head.addr,

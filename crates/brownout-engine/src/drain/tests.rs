@@ -6,9 +6,9 @@ use crate::last_store::LastStore;
 use crate::merge::{SinkError, SinkProgress};
 use crate::slot_owner::SlotOwner;
 use crate::stream::Corruption;
-use brownout_ring::{MAX_RECORD, RING_BYTES, Record, SLOTS, kind, slot};
+use brownout_ring::{BORROWED, MAX_RECORD, RING_BYTES, Record, SLOTS, kind, slot};
 use std::io;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 /// Collects everything that the drain passes to it.
@@ -95,6 +95,62 @@ fn all_slots_are_free(wire: &Wire) -> bool {
         let slot = wire.slot(crate::wire::SlotIndex(index));
         slot.state.load(Ordering::SeqCst) == slot::FREE
     })
+}
+
+#[test]
+fn a_load_that_borrows_its_number_is_between_the_stores_that_it_was_between() {
+    const EACH: u64 = 20_000;
+    let wire = Wire::create(0).unwrap();
+    let (word, start) = (Mutex::new(0), Barrier::new(4));
+    let (sink, lost) = record_while(&wire, || {
+        thread::scope(|scope| {
+            for process in 0..4 {
+                let (wire, word, start) = (&wire, &word, &start);
+                scope.spawn(move || {
+                    let mut producer = FakeProducer::claim(wire, process);
+                    start.wait();
+                    for _ in 0..EACH {
+                        let mut word = word.lock().unwrap();
+                        let (kind, seq) = if process == 0 {
+                            *word += 1;
+                            (kind::STORE, producer.draw())
+                        } else {
+                            (kind::LOAD, wire.drawn() | BORROWED)
+                        };
+                        let value = u64::to_ne_bytes(*word);
+                        producer.publish(&record(head(kind, seq, 0, 8), &value));
+                    }
+                    producer.close();
+                });
+            }
+        });
+    });
+    let mut stored = 0;
+    for (_, head, payload) in &sink.records {
+        let value = u64::from_ne_bytes(payload[..8].try_into().unwrap());
+        stored += u64::from(head.kind == kind::STORE);
+        assert_eq!(value, stored);
+    }
+    assert_eq!(sink.records.len() as u64, 4 * EACH);
+    assert_eq!(lost, 0);
+    assert!(sink.notes.is_empty(), "{:?}", sink.notes);
+}
+
+#[test]
+fn a_record_may_borrow_a_number_that_is_never_drawn() {
+    let wire = Wire::create(0).unwrap();
+    let (sink, lost) = record_while(&wire, || {
+        let mut producer = FakeProducer::claim(&wire, 0);
+        producer.store_own_number();
+        for _ in 0..2 {
+            let seq = wire.drawn() | BORROWED;
+            producer.publish(&record(head(kind::LOAD, seq, 0, 8), &[0; 8]));
+        }
+        producer.close();
+    });
+    assert_eq!(sink.seqs(), [0, 1 | BORROWED, 1 | BORROWED]);
+    assert_eq!(lost, 0);
+    assert!(sink.notes.is_empty(), "{:?}", sink.notes);
 }
 
 #[test]

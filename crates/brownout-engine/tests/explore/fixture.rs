@@ -65,6 +65,16 @@ impl Recovery {
         pool.unwrap().write_all_at(&bytes, 8 * first).unwrap();
     }
 
+    /// Puts another file beside the pool.
+    pub fn add_file(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.directory.path().join(name), bytes).unwrap();
+    }
+
+    /// What a file beside the pool holds.
+    pub fn file(&self, name: &str) -> Vec<u8> {
+        fs::read(self.directory.path().join(name)).unwrap()
+    }
+
     fn options(&self, cpu_limit: Duration, open: &[OpenRange]) -> ExploreOptions {
         let pool: PathBuf = self.directory.path().join("pool");
         ExploreOptions {

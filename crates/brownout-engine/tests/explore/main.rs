@@ -2,6 +2,7 @@
 
 mod fixture;
 mod free_answers;
+mod other_effects;
 mod other_reads;
 mod repetition;
 

@@ -1,6 +1,6 @@
 //! Programs with threads: a function `run` in C or C++, or in Rust, which notes numbers in the pool with `put`.
 
-use brownout_engine::{OnFull, RecordOptions, Schedule, ScheduledRun, record};
+use brownout_engine::{OnFull, RecordOptions, ScheduledRun, ThreadSchedule, Unpinned, record};
 use brownout_trace::{EventKind, ProcessEnd, TraceReader, first_difference};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,6 +23,7 @@ const HEAD: &str = "
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -135,7 +136,7 @@ impl ThreadedProgram {
             coverage: false,
             watch: Vec::new(),
             on_full: OnFull::Stop,
-            schedule: Some(Schedule { seed, length: 100 }),
+            schedule: Some(ThreadSchedule { seed, length: 100 }),
         };
         let recording = record(&options, &mut |_| ()).unwrap();
         assert_eq!(
@@ -151,8 +152,24 @@ impl ThreadedProgram {
 }
 
 impl ScheduledRecording {
-    /// The first events that differ from those of another recording.
+    /// Whether the system allows addresses to be the same in each run.
+    pub fn has_fixed_addresses(&self) -> bool {
+        !self.scheduled.unpinned.contains(&Unpinned::Addresses)
+    }
+
+    /// What the program uses that the schedule does not determine, except for addresses, which depend on the system.
+    pub fn unpinned(&self) -> Vec<Unpinned> {
+        let mut unpinned = self.scheduled.unpinned.clone();
+        unpinned.retain(|it| *it != Unpinned::Addresses);
+        unpinned
+    }
+
+    /// The first events that differ from those of another recording; what they put, if all other events may differ.
     pub fn differs_from(&self, other: &Self) -> Option<[String; 2]> {
+        if !self.has_fixed_addresses() {
+            let values = [self.values(), other.values()].map(|values| format!("{values:?}"));
+            return (values[0] != values[1]).then_some(values);
+        }
         let open = |path: &Path| TraceReader::open(path).unwrap();
         let found = first_difference(&mut open(&self.trace), &mut open(&other.trace)).unwrap()?;
         let event = |path: &Path| {

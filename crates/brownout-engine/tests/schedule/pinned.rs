@@ -18,11 +18,15 @@ fn time_and_random_numbers_are_those_of_the_seed() {
       fd = open(\"/proc/sys/kernel/random/uuid\", O_RDONLY);
       if (read(fd, name, 40) != 37) abort(); memcpy(&random, name, 8); put(random); close(fd);
       memcpy(&random, (void *)getauxval(AT_RANDOM), 8); put(random);
+      struct stat status; fd = memfd_create(\"file\", 0);
+      if (ftruncate(fd, 10) || fstat(fd, &status)) abort(); put(status.st_mtime); put(status.st_ctim.tv_nsec);
       put((uint64_t)&source_of_addresses); put((uint64_t)malloc(10)); put((uint64_t)&now);
     }";
     let program = ThreadedProgram::new(&format!("static int source_of_addresses;{source}"));
     let first = program.record(4);
-    assert_eq!(first.values(), program.record(4).values());
+    let again = program.record(4).values();
+    let alike = again.len() - if first.has_fixed_addresses() { 0 } else { 3 };
+    assert_eq!(first.values()[..alike], again[..alike]);
     let (other, first) = (program.record(5).values(), first.values());
     assert_ne!(first[6..8], other[6..8], "random numbers");
     assert_eq!(
@@ -61,11 +65,7 @@ fn what_is_not_determined_is_named() {
     ];
     for (statements, expected) in cases {
         let program = ThreadedProgram::new(&format!("static void run(void) {{ {statements} }}"));
-        assert_eq!(
-            program.record(1).scheduled.unpinned,
-            expected,
-            "{statements}"
-        );
+        assert_eq!(program.record(1).unpinned(), expected, "{statements}");
     }
 }
 
@@ -95,7 +95,7 @@ fn signals_are_delivered_to_threads_that_wait() {
     for seed in 0..4 {
         let recorded = program.record(seed);
         assert_eq!(recorded.values(), [50, 1], "seed {seed}");
-        assert!(recorded.scheduled.unpinned.contains(&Unpinned::Signals));
+        assert!(recorded.unpinned().contains(&Unpinned::Signals));
     }
 }
 

@@ -184,6 +184,9 @@ fn evidence(finding: &Finding) -> Markup {
             @for other in &evidence.joined { tr { th { "also" } td { (joined(other)) } } }
             tr { th { "seen" } td { (finding.count) } }
             tr { th { "id" } td { code { (finding.id) } } }
+            @if let Some(fix) = &finding.fix {
+                tr { th { "repair" } td { (fix.proof.sentence()) pre { code { (fix.diff) } } } }
+            }
             @if let Some(replay) = &finding.replay { tr { th { "replay" } td { code { (replay) } } } }
         }
     }

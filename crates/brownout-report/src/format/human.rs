@@ -93,7 +93,13 @@ impl Human {
     fn replay_command(&self, finding: &Finding) -> Option<String> {
         let directory = self.results.as_deref()?;
         finding.crash_token()?;
-        Some(format!("brownout replay {directory} {}", finding.id))
+        // A part of a shell word may be quoted.
+        let inside = finding.results_in().map(|inside| format!("/{inside}"));
+        let inside = inside.unwrap_or_default();
+        Some(format!(
+            "brownout replay {directory}{inside} {}",
+            finding.id
+        ))
     }
 
     /// The columns for text behind a margin.

@@ -10,7 +10,7 @@ use std::io;
 use serde_json::{Map, Value, json};
 
 use super::Format;
-use crate::{Finding, Frame, Report, RuleInfo, Severity, Stack};
+use crate::{Finding, Frame, Report, RuleInfo, Severity, SourceFix, Stack};
 
 const SCHEMA: &str =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
@@ -194,11 +194,37 @@ fn result(report: &Report, rules: &Rules<'_>, finding: &Finding) -> Map<String, 
         "partialFingerprints",
         json!({"brownoutFinding/v1": finding.id, "brownoutSite/v1": finding.lineless_id()}),
     );
+    if let Some(fix) = &finding.fix {
+        put("fixes", json!([sarif_fix(report, fix)]));
+    }
     put(
         "properties",
         json!({"category": finding.category, "evidence": finding.evidence, "replay": finding.replay, "confirmed": finding.confirmed, "readByRecovery": finding.read_by_recovery}),
     );
     result
+}
+
+/// The edits of a repair, file by file.
+fn sarif_fix(report: &Report, fix: &SourceFix) -> Value {
+    let mut files: Vec<&str> = fix.edits.iter().map(|edit| edit.file.as_str()).collect();
+    files.dedup();
+    let changes = files.into_iter().map(|file| {
+        let edits = fix.edits.iter().filter(|edit| edit.file == file);
+        let replacements: Vec<Value> = edits
+            .map(|edit| {
+                let region = json!({
+                    "startLine": edit.line,
+                    "startColumn": edit.column,
+                    "endLine": edit.end_line,
+                    "endColumn": edit.end_column,
+                });
+                json!({"deletedRegion": region, "insertedContent": {"text": edit.text}})
+            })
+            .collect();
+        json!({"artifactLocation": artifact(report, file), "replacements": replacements})
+    });
+    let changes: Vec<Value> = changes.collect();
+    json!({"description": {"text": fix.proof.sentence()}, "artifactChanges": changes})
 }
 
 /// Removes duplicates: the standard does not allow them in these arrays, and two flushes at one location give

@@ -64,6 +64,7 @@ impl Finding {
             cause: self.cause.clone(),
             confirmed: other.confirmed,
             read_by_recovery: self.read_by_recovery,
+            fix: None,
         }
     }
 

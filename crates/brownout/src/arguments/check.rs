@@ -1,6 +1,7 @@
 //! `brownout check`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use brownout_trace::ProcessEnd;
@@ -20,11 +21,12 @@ use super::{CrashTestArgs, FindingArgs, RecordingArgs};
 /// Exits with 1 if a finding reaches --fail-on (by default: a bug). Exits with 3 if no persistent memory was seen, or if not
 /// everything could be tested. Exits with 4, regardless of findings, if the program failed on its own, or if recovery failed
 /// without a crash. All results state the outcome; run.json has it in `verdict`, `exit_code` and `reasons`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   brownout check -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout check --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool insert 1 2 3
   brownout check --out results --baseline known.json -- ./kvstore pool insert 1
+  brownout check --schedules 8 -- ./kvstore /mnt/pmem/pool threads 4
   brownout check --preset ci -- make test
   meson test --wrap 'brownout check --out brownout-{pid} --'")]
 pub struct CheckArgs {
@@ -62,6 +64,15 @@ pub struct CheckArgs {
     /// Exit status 0 always counts as success. Use this option for servers that are stopped with a signal.
     #[arg(long, value_name = "STATUS|SIGNAL", value_parser = target_end, value_delimiter = ',')]
     pub target_success: Vec<ProcessEnd>,
+
+    /// Record the program under N schedules of its threads, and examine each recording
+    ///
+    /// The seeds are 1 to N; see --schedule. Findings are those of all schedules, each with the schedule that shows it, which
+    /// `brownout record --schedule` repeats. Between two runs, files that the program maps are restored to what they held when it
+    /// first mapped them, and removed if it created them; other files stay as the program leaves them. A standard input that
+    /// is not a file is read by the first run only. The time limit of crash testing is divided among the schedules.
+    #[arg(long, value_name = "N", conflicts_with_all = ["schedule", "resume", "coverage"])]
+    pub schedules: Option<NonZeroU64>,
 
     #[command(flatten)]
     pub findings: FindingArgs,

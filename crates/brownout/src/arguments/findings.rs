@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde::Deserialize;
 
 /// How findings are judged and shown.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Findings")]
 pub struct FindingArgs {
     /// Which stores the machine guarantees to survive a crash

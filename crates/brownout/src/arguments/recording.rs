@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use brownout_engine::Schedule;
+use brownout_engine::ThreadSchedule;
 use clap::{Args, ValueEnum};
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct RecordingArgs {
     /// Also record loads from persistent memory, and locks that are recognised by their atomic instructions
+    ///
+    /// Of equal loads of a thread (the same instruction, callers and address), only the first is recorded, until another thread
+    /// stores to the page, or the thread holds other locks or makes a system call.
     #[arg(long)]
     pub loads: bool,
 
@@ -17,7 +20,7 @@ pub struct RecordingArgs {
     /// FUNCTION is a name from a symbol table, or the demangled name of a function of the program or of a library that it is
     /// linked with. A demangled name may be given with or without parameters and namespaces, and may contain `*`. Names from
     /// symbol tables are also found in other programs that it runs and in libraries that it loads. Can be given more than once. Calls of libpmemobj's transactional
-    /// functions are always recorded.
+    /// functions are always recorded, equal ones that only ask for the root object once.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
 
@@ -49,7 +52,7 @@ pub struct RecordingArgs {
     /// instruction that accesses persistent memory, flushes, fences or is locked. What the program uses that SEED does not
     /// determine is named.
     #[arg(long, value_name = "SEED")]
-    pub schedule: Option<Schedule>,
+    pub schedule: Option<ThreadSchedule>,
 
     /// The program to run, and its arguments
     #[arg(

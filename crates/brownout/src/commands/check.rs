@@ -1,5 +1,7 @@
 //! `brownout check`: records a program, lints the trace, looks for races, and tests crashes if there is a recovery.
 
+mod sweep;
+
 use std::path::Path;
 
 use brownout_crash::SuspectedStores;
@@ -37,7 +39,10 @@ pub fn run(arguments: &CheckArgs, console: &Console) -> Result<ExitCode, Failure
         Settings::with_out(out, &arguments.findings, &arguments.patterns, console)?;
     settings.target_success = arguments.target_success.clone();
     let results = (out.as_path(), Stay::Kept);
-    check(arguments, &settings, results, Stream::Error, console)
+    match arguments.schedules {
+        Some(count) => sweep::check_schedules(arguments, &settings, &out, count.get(), console),
+        None => check(arguments, &settings, results, Stream::Error, console),
+    }
 }
 
 /// Records, lints, tests crashes if there is a recovery, then writes and prints the results. `stream` is where a person
@@ -53,17 +58,32 @@ pub fn check(
     let decisions = Decisions::read(settings)?;
     let mut directory = OutputDirectory::claim(out)?;
     directory.set_stay(stay);
+    let (results, directory) = examine(
+        (arguments, plan.as_ref()),
+        settings,
+        &decisions,
+        directory,
+        console,
+    )?;
+    results.conclude(decisions, settings, Some(&directory), stream, console)
+}
+
+/// Records, lints, looks for races, and tests crashes if there is a plan for that.
+fn examine(
+    (arguments, plan): (&CheckArgs, Option<&Plan>),
+    settings: &Settings,
+    decisions: &Decisions,
+    directory: OutputDirectory,
+    console: &Console,
+) -> Result<(Results, OutputDirectory), Failure> {
     let earlier = match arguments.resume {
-        true => RecordedEnd::of_earlier_run(arguments, plan.as_ref(), &directory, console)?,
+        true => RecordedEnd::of_earlier_run(arguments, plan, &directory, console)?,
         false => None,
     };
     let is_resumed = earlier.is_some();
     let (end, directory) = match earlier {
         Some(end) => (end, directory),
-        None => {
-            let run = (arguments, plan.as_ref());
-            record_target(run, settings, &decisions, directory, console)?
-        }
+        None => record_target((arguments, plan), settings, decisions, directory, console)?,
     };
     let lint_run = lint(&directory.file(TRACE), settings, console)?;
     if is_resumed {
@@ -79,7 +99,6 @@ pub fn check(
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
     if lint_run.nothing_persistent.is_none() {
-        let plan = plan.as_ref().filter(|_| arguments.confirm);
         let how = arguments.confirm.then_some(Confirmation {
             plan,
             time_limit: race_confirmation::TIME_LIMIT,
@@ -88,13 +107,13 @@ pub fn check(
         });
         look_for_races(&directory, how, settings, &mut results, console)?;
     }
-    results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
+    results.recovery = plan.map(|plan| plan.recovery.command.clone());
     // Damage first: it may be the reason of everything else.
     if let Some(damage) = lint_run.trace.damage() {
         let reason = Reason::other(damage.sentence());
         results.fall_short(damage.exit_code(), reason);
     }
-    let failed = end.failed(plan.as_ref(), &settings.target_success, &directory);
+    let failed = end.failed(plan, &settings.target_success, &directory);
     let can_crash = failed.is_none() && lint_run.nothing_persistent.is_none();
     results.shortfalls.extend(failed);
     let mut notes = lint_run.trace.notes().clone();
@@ -106,23 +125,17 @@ pub fn check(
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
     }
-    match &plan {
+    match plan {
         Some(plan) if can_crash => {
             let suspected = (&lint_run.suspects[..], &lint_run.suspected_stores);
             let test = (plan, suspected);
-            test_crashes(
-                test,
-                settings,
-                &decisions,
-                &directory,
-                &mut results,
-                console,
-            )?;
+            test_crashes(test, settings, decisions, &directory, &mut results, console)?;
         }
         Some(_) => console.remark("crashes are not tested"),
         None => {}
     }
-    results.conclude(decisions, settings, Some(&directory), stream, console)
+    results.steps = end.steps;
+    Ok((results, directory))
 }
 
 /// Looks for races, if the trace can show any: it needs loads, and two threads that access persistent memory. Forces them if it is
@@ -296,6 +309,8 @@ struct RecordedEnd {
     target: Option<ProcessEnd>,
     /// What could not be recorded, one sentence each. Most of it is in the trace, too.
     notes: Vec<String>,
+    /// Steps that threads have made under a schedule.
+    steps: u64,
 }
 
 impl RecordedEnd {
@@ -308,6 +323,7 @@ impl RecordedEnd {
             incomplete,
             target: Some(recording.end),
             notes: recording.notes,
+            steps: recording.scheduled.map_or(0, |run| run.steps),
         }
     }
 
@@ -342,6 +358,7 @@ impl RecordedEnd {
             incomplete: trace.incomplete_reason().filter(|_| !interrupted),
             target: ending.and_then(|ending| ending.target),
             notes: Vec::new(),
+            steps: 0,
         }))
     }
 

@@ -36,6 +36,7 @@ pub fn run(arguments: &DemoArgs, console: &Console) -> Result<ExitCode, Failure>
             recover: Some(recovery(&program)),
             ..CrashTestArgs::default()
         },
+        schedules: None,
         recording: RecordingArgs {
             command: vec![program.into(), pool.into(), "put".into(), ENTRIES.into()],
             ..RecordingArgs::default()

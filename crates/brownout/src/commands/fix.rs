@@ -10,6 +10,7 @@ use crate::arguments::{FindingArgs, FixArgs, Format};
 use crate::console::{self, Console};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
+use crate::finding_output;
 use crate::fix::{
     FindingRepair, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
 };
@@ -19,7 +20,7 @@ use crate::settings::Settings;
 use crate::stored_results::read_report;
 
 pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> {
-    let (directory, report) = read_report(&arguments.directory)?;
+    let (directory, mut report) = read_report(&arguments.directory)?;
     check_names(arguments, &report)?;
     let trace = directory.trace()?;
     let settings = settings(arguments, &report, console)?;
@@ -55,7 +56,17 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     }
     .and_then(|()| out.flush())
     .map_err(Failure::Output)?;
-    conclude(arguments, &repairs, console)
+    let code = conclude(arguments, &repairs, console)?;
+    // Last: a failure of this command says nothing about the results, unless they cannot be written.
+    report.set_fixes(|id| {
+        let repair = repairs
+            .findings
+            .iter()
+            .find(|repair| repair.finding.id == *id);
+        repair.and_then(|repair| repair.source_fix(&here))
+    });
+    finding_output::write_all(&report, &directory)?;
+    Ok(code)
 }
 
 /// The options by which the findings were judged, so that they are judged again in the same way.
@@ -99,7 +110,8 @@ fn prove(
     }
     let findings = match rebuild.run(&repairs.combined, trace, console)? {
         RebuiltRun::Checked(findings) => findings,
-        RebuiltRun::Failed(why, output) => {
+        run => {
+            let (why, output) = run.failure();
             console.error(format_args!("{why}\n{output}"));
             for repair in repairs
                 .findings

@@ -178,6 +178,10 @@ fn find(
         });
     };
     let shown = with_crash(found, &findings, console);
+    let trace = match shown.results_in() {
+        Some(inside) => OutputDirectory::open(&directory.join(inside))?.0.trace()?,
+        None => trace,
+    };
     Ok((trace, token_of(shown)?, Some(shown.clone())))
 }
 

@@ -1,23 +1,27 @@
 //! Which repairs are tried for a finding, in which order.
 //!
-//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2): a flush first, and a flush with a fence if no later
+//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2), or at the caller of a function that copies (§3.4.2.4): a flush first, and a flush with a fence if no later
 //! fence of the thread suffices. A missing fence goes after the loop around the flush, or after the flush; if a wrapper flushes, at its
 //! caller first. Candidates above the function of the deadline are never tried: what is reported is late there already.
 //!
 //! Where the order of two stores matters (a pointer and its target, a confirmed `delayed-persist`, data that another thread reads), the
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
-use brownout_fix::{Operation, Refusal, Scope};
+use brownout_fix::{RepairOperation, RepairRefusal, RepairScope};
 use brownout_report::{Finding, Frame, Stack, role};
 
 /// Where and how a repair is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub frame: Frame,
-    pub scope: Scope,
-    pub operation: Operation,
+    pub scope: RepairScope,
+    pub operation: RepairOperation,
     /// Whether events of functions that the statement calls belong to it.
     pub includes_callees: bool,
+    /// The frames from the store to the one that the statement calls, the store first; empty if the statement itself stores.
+    pub called: Vec<Frame>,
+    /// The callee must store to memory of no particular type.
+    pub only_generic: bool,
 }
 
 /// A store or flush of a finding that has to be repaired.
@@ -80,9 +84,9 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
 }
 
 /// What has to be repaired for a finding of the trace.
-pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, Refusal> {
-    let first = finding.stacks.first().ok_or(Refusal::NoSource)?;
-    let task = |stack: &Stack, operations: &[Operation], is_pinned| {
+pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, RepairRefusal> {
+    let first = finding.stacks.first().ok_or(RepairRefusal::NoSource)?;
+    let task = |stack: &Stack, operations: &[RepairOperation], is_pinned| {
         let candidates = stores(stack, operations)?;
         Ok(RepairTask {
             rule: finding.rule.clone(),
@@ -91,14 +95,14 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
             is_pinned,
         })
     };
-    let both = [Operation::FlushAndFence];
-    let least = [Operation::Flush, Operation::FlushAndFence];
+    let both = [RepairOperation::FlushAndFence];
+    let least = [RepairOperation::Flush, RepairOperation::FlushAndFence];
     match finding.rule.as_str() {
         "missing-flush" | ON_REQUEST => Ok(vec![task(first, &least, false)?]),
         "delayed-persist" if is_confirmed => Ok(vec![task(first, &both, true)?]),
         "delayed-persist" => Ok(vec![task(first, &least, false)?]),
         "persistency-race" => Ok(vec![task(first, &both, true)?]),
-        "tx-unlogged-store" => Ok(vec![task(first, &[Operation::Log], true)?]),
+        "tx-unlogged-store" => Ok(vec![task(first, &[RepairOperation::Log], true)?]),
         "unpersisted-target" => targets(finding, &task),
         "missing-fence" | "accidental-fence" => {
             let candidates = fences(first)?;
@@ -109,17 +113,18 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
                 is_pinned: true,
             }])
         }
-        other => Err(Refusal::Rule(
+        other => Err(RepairRefusal::Rule(
             refusal(other).unwrap_or("there is no automatic repair"),
         )),
     }
 }
 
+/// Makes the task of one stack of a finding: with these operations, and whether it is pinned.
+type TaskOfStack<'a> =
+    dyn Fn(&Stack, &[RepairOperation], bool) -> Result<RepairTask, RepairRefusal> + 'a;
+
 /// The stores into the target of a pointer: all are flushed, and a fence follows the last one.
-fn targets(
-    finding: &Finding,
-    task: &dyn Fn(&Stack, &[Operation], bool) -> Result<RepairTask, Refusal>,
-) -> Result<Vec<RepairTask>, Refusal> {
+fn targets(finding: &Finding, task: &TaskOfStack<'_>) -> Result<Vec<RepairTask>, RepairRefusal> {
     let events = finding.evidence.events.iter().copied();
     let stores = finding
         .stacks
@@ -131,9 +136,9 @@ fn targets(
     let last = stores.len().saturating_sub(1);
     let tasks = stores.iter().enumerate().map(|(index, (stack, _))| {
         if index == last {
-            task(stack, &[Operation::FlushAndFence], true)
+            task(stack, &[RepairOperation::FlushAndFence], true)
         } else {
-            task(stack, &[Operation::Flush], false)
+            task(stack, &[RepairOperation::Flush], false)
         }
     });
     tasks.collect()
@@ -146,32 +151,56 @@ fn program_frames(stack: &Stack) -> Vec<(usize, &Frame)> {
     frames.collect()
 }
 
-fn stores(stack: &Stack, operations: &[Operation]) -> Result<Vec<Candidate>, Refusal> {
-    let frames = program_frames(stack);
-    let (_, frame) = frames.first().ok_or(Refusal::NoSource)?;
-    let candidates = operations.iter().map(|&operation| Candidate {
-        frame: (*frame).clone(),
-        scope: Scope::Statement,
-        operation,
-        includes_callees: false,
-    });
-    Ok(candidates.collect())
+/// A store is repaired where it is made. One that a wrapper, or a function that is given bytes, makes for its callers is repaired at the
+/// caller, if that can name the object: the function may also serve volatile memory.
+fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, RepairRefusal> {
+    let frames: Vec<&Frame> = program_frames(stack)
+        .into_iter()
+        .map(|(_, frame)| frame)
+        .collect();
+    let outermost = frames.iter().position(|frame| !frame.wrapper).unwrap_or(0);
+    // The caller of a wrapper, or of a function that may turn out to serve any memory, and then the function itself.
+    let caller = outermost.max(1).min(frames.len().saturating_sub(1));
+    let levels = match caller {
+        0 => vec![0],
+        _ => vec![caller, 0],
+    };
+    let mut candidates = Vec::new();
+    for level in levels {
+        let frame = *frames.get(level).ok_or(RepairRefusal::NoSource)?;
+        candidates.extend(operations.iter().map(|&operation| {
+            Candidate {
+                frame: frame.clone(),
+                scope: RepairScope::Statement,
+                operation,
+                includes_callees: level > 0,
+                only_generic: outermost == 0,
+                called: frames[..level]
+                    .iter()
+                    .map(|frame| (*frame).clone())
+                    .collect(),
+            }
+        }));
+    }
+    Ok(candidates)
 }
 
-fn fences(stack: &Stack) -> Result<Vec<Candidate>, Refusal> {
+fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
     let frames = program_frames(stack);
     let outermost = frames.iter().position(|(_, frame)| !frame.wrapper);
     let last = outermost.unwrap_or(frames.len().saturating_sub(1));
-    let within = frames.get(..=last).ok_or(Refusal::NoSource)?;
+    let within = frames.get(..=last).ok_or(RepairRefusal::NoSource)?;
     let mut candidates = Vec::new();
     // The caller of wrappers first, the flush itself last.
     for (_, frame) in within.iter().rev() {
-        for scope in [Scope::Loop, Scope::Statement] {
+        for scope in [RepairScope::Loop, RepairScope::Statement] {
             candidates.push(Candidate {
                 frame: (*frame).clone(),
                 scope,
-                operation: Operation::Fence,
+                operation: RepairOperation::Fence,
                 includes_callees: true,
+                called: Vec::new(),
+                only_generic: false,
             });
         }
     }

@@ -14,8 +14,10 @@ mod run_survey;
 mod search;
 mod trace_proof;
 
-use brownout_fix::{AddedCounts, Refusal};
-use brownout_report::{Finding, FindingId, Report, Severity};
+use std::path::Path;
+
+use brownout_fix::{AddedCounts, RepairRefusal};
+use brownout_report::{Finding, FindingId, FixProof, Report, Severity, SourceFix};
 
 pub use patch::Patch;
 pub use rebuilt_proof::{Rebuild, RebuiltRun, still_shown};
@@ -65,6 +67,20 @@ impl FindingRepair {
         self.refusal.is_none()
     }
 
+    /// The repair in the form that reports have. Paths of the diff are relative to `here`.
+    pub fn source_fix(&self, here: &Path) -> Option<SourceFix> {
+        let proof = match self.proof {
+            Proof::Trace => FixProof::Trace,
+            Proof::Rebuilt => FixProof::Rebuilt,
+            Proof::None => return None,
+        };
+        (self.is_repaired() && !self.patch.is_empty()).then(|| SourceFix {
+            proof,
+            diff: self.patch.diff(here),
+            edits: self.patch.source_edits(),
+        })
+    }
+
     /// Whether findings of its rule are repaired unless something prevents it.
     pub fn is_reparable(&self) -> bool {
         let joined = self.finding.evidence.joined.iter();
@@ -112,7 +128,7 @@ pub fn is_wanted(finding: &Finding, named: &[String]) -> bool {
 pub fn repair_findings(
     report: &Report,
     named: &[String],
-    trace: &std::path::Path,
+    trace: &Path,
     settings: &Settings,
     logs: bool,
     console: &Console,
@@ -169,7 +185,7 @@ pub fn repair_findings(
 /// The findings of the trace, with complete stacks.
 fn recorded_findings(
     report: &Report,
-    trace: &std::path::Path,
+    trace: &Path,
     settings: &Settings,
     console: &Console,
 ) -> Result<Vec<Finding>, Failure> {
@@ -195,7 +211,7 @@ fn tasks_of(
     finding: &Finding,
     named: &[String],
     recorded: &[Finding],
-) -> Result<Vec<candidates::RepairTask>, Refusal> {
+) -> Result<Vec<candidates::RepairTask>, RepairRefusal> {
     let is_asked_for =
         |rule: &str| REPAIRED.contains(&rule) || (rule == ON_REQUEST && !named.is_empty());
     let joined = finding.evidence.joined.iter();
@@ -207,14 +223,14 @@ fn tasks_of(
         .collect();
     if parts.is_empty() {
         let reason = refusal(&finding.rule).unwrap_or("there is no automatic repair");
-        return Err(Refusal::Rule(reason));
+        return Err(RepairRefusal::Rule(reason));
     }
     let mut all = Vec::new();
     for (id, _, confirmed) in parts {
         let recorded = recorded.iter().find(|recorded| recorded.id == *id);
         let Some(recorded) = recorded else {
             let file = finding.primary_frame().and_then(|frame| frame.file.clone());
-            return Err(Refusal::Stale {
+            return Err(RepairRefusal::Stale {
                 file: file.unwrap_or_else(|| "a source file".to_owned()),
                 why: "the trace and the sources no longer show this finding",
             });
@@ -253,7 +269,7 @@ fn finding_repair(finding: Finding, tasks: &[TaskSearch], logs: bool) -> Finding
 }
 
 fn is_log_entry(repair: &PlannedRepair) -> bool {
-    repair.source.operation == brownout_fix::Operation::Log
+    repair.source.operation == brownout_fix::RepairOperation::Log
 }
 
 /// The patch for all findings that are repaired.

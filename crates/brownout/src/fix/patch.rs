@@ -8,6 +8,8 @@ use std::process::Command;
 
 use brownout_fix::{Edit, EditConflict, apply, in_order, unified};
 
+use brownout_report::SourceEdit;
+
 use super::planned_repair::PlannedRepair;
 use crate::failure::Failure;
 
@@ -24,6 +26,17 @@ impl FilePatch {
     /// The text with the edits.
     pub fn edited(&self) -> String {
         apply(&self.text, &self.edits)
+    }
+}
+
+impl FilePatch {
+    /// The line and column of a byte, counted from 1, the column in UTF-16 code units.
+    fn position(&self, offset: usize) -> (u32, u32) {
+        let before = &self.text[..offset];
+        let line = before.rfind('\n').map_or(0, |end| end + 1);
+        let lines = before.bytes().filter(|byte| *byte == b'\n').count();
+        let column = before[line..].encode_utf16().count();
+        (lines as u32 + 1, column as u32 + 1)
     }
 }
 
@@ -64,6 +77,25 @@ impl Patch {
             unified(path.trim_start_matches('/'), &file.text, &file.edits)
         });
         diffs.collect()
+    }
+
+    /// The edits with lines and columns in place of offsets.
+    pub fn source_edits(&self) -> Vec<SourceEdit> {
+        let edits = self.files.iter().flat_map(|file| {
+            file.edits.iter().map(|edit| {
+                let (line, column) = file.position(edit.start);
+                let (end_line, end_column) = file.position(edit.end);
+                SourceEdit {
+                    file: file.path.to_string_lossy().into_owned(),
+                    line,
+                    column,
+                    end_line,
+                    end_column,
+                    text: edit.text.clone(),
+                }
+            })
+        });
+        edits.collect()
     }
 
     /// Changes the sources: all of them, or none. Files with changes that are not committed are refused unless `force`.

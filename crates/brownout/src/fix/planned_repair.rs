@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use brownout_fix::{Refusal, RepairRequest, Scope, SourceRepair};
+use brownout_fix::{CalledStatement, RepairRefusal, RepairRequest, RepairScope, SourceRepair};
 use brownout_model::Profile;
 
 use super::candidates::Candidate;
@@ -16,26 +16,53 @@ pub struct PlannedRepair {
     pub source: SourceRepair,
     /// The file that is edited.
     pub path: PathBuf,
+    pub function: Option<String>,
     pub statement: StatementLines,
 }
 
 impl PlannedRepair {
+    /// Whether it comes later in the same function.
+    pub fn is_after(&self, other: &Self) -> bool {
+        let is_in_function = self.path == other.path && self.function == other.function;
+        is_in_function && self.statement.lines.start > other.statement.lines.start
+    }
+
     pub fn new(
         candidate: &Candidate,
         sources: &ProgramSources,
         survey: &RunSurvey,
         model: Profile,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, RepairRefusal> {
         let frame = &candidate.frame;
         let source = sources.current(frame)?;
-        let file = frame.file.clone().ok_or(Refusal::NoSource)?;
+        let file = frame.file.clone().ok_or(RepairRefusal::NoSource)?;
+        let mut inner = Vec::new();
+        for frame in &candidate.called {
+            inner.push((
+                sources.current(frame)?,
+                frame.line.ok_or(RepairRefusal::NoSource)?,
+                frame.column,
+            ));
+        }
+        let called: Vec<CalledStatement<'_>> = inner
+            .iter()
+            .map(|(source, line, column)| CalledStatement {
+                source: &source.tree,
+                macros: &source.macros,
+                line: *line,
+                column: *column,
+            })
+            .collect();
+        let innermost = candidate.called.first().unwrap_or(frame);
         let request = RepairRequest {
+            called: &called,
+            only_generic: candidate.only_generic,
             source: &source.tree,
-            line: frame.line.ok_or(Refusal::NoSource)?,
+            line: frame.line.ok_or(RepairRefusal::NoSource)?,
             column: frame.column,
             scope: candidate.scope,
             operation: candidate.operation,
-            one_line: survey.is_in_one_line(frame),
+            one_line: survey.is_in_one_line(innermost),
             syncs: model == Profile::MSYNC,
             macros: &source.macros,
             idioms: &survey.idioms,
@@ -44,12 +71,17 @@ impl PlannedRepair {
         let statement = StatementLines {
             lines: repair.lines.clone(),
             includes_callees: candidate.includes_callees,
-            is_loop: candidate.scope == Scope::Loop,
+            is_loop: candidate.scope == RepairScope::Loop,
             file: file.clone(),
+            store: candidate
+                .called
+                .first()
+                .and_then(|store| store.file.clone().zip(store.line)),
         };
         Ok(Self {
             source: repair,
             path: sources.path(&file),
+            function: frame.function.clone(),
             statement,
         })
     }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use brownout_fix::{MacroDefinitions, Refusal, SourceTree};
+use brownout_fix::{MacroDefinitions, RepairRefusal, SourceTree};
 use brownout_report::Frame;
 
 /// A file with what its macros mean.
@@ -18,7 +18,7 @@ pub struct ProgramSource {
     pub macros: MacroDefinitions,
 }
 
-type Loaded = Result<Rc<ProgramSource>, Refusal>;
+type Loaded = Result<Rc<ProgramSource>, RepairRefusal>;
 
 /// The sources that frames name, each read once.
 pub struct ProgramSources {
@@ -52,13 +52,13 @@ impl ProgramSources {
 
     /// The source of a frame, if the program was built from it.
     pub fn current(&self, frame: &Frame) -> Loaded {
-        let file = frame.file.as_deref().ok_or(Refusal::NoSource)?;
+        let file = frame.file.as_deref().ok_or(RepairRefusal::NoSource)?;
         let source = self.any(file)?;
         let modified = |path: &Path| fs::metadata(path).ok()?.modified().ok();
         let written = modified(&self.path(file));
         let built = modified(Path::new(&frame.module));
         match (written, built) {
-            (Some(written), Some(built)) if written > built => Err(Refusal::Stale {
+            (Some(written), Some(built)) if written > built => Err(RepairRefusal::Stale {
                 file: file.to_owned(),
                 why: "it is newer than the program",
             }),
@@ -67,9 +67,9 @@ impl ProgramSources {
     }
 }
 
-fn load(path: &Path) -> Result<ProgramSource, Refusal> {
+fn load(path: &Path) -> Result<ProgramSource, RepairRefusal> {
     let file = path.to_string_lossy().into_owned();
-    let text = fs::read_to_string(path).map_err(|error| Refusal::Unreadable {
+    let text = fs::read_to_string(path).map_err(|error| RepairRefusal::Unreadable {
         file: file.clone(),
         why: error.to_string(),
     })?;

@@ -18,6 +18,7 @@ use brownout_recovery::{
     End, Isolation, Recovery, RunRequest, Sandbox, SandboxServerCommand, write_content,
 };
 use brownout_report::{Finding, Report, parse_json_lines};
+use brownout_trace::replay::Content;
 
 use super::patch::Patch;
 use crate::arguments::SERVE_SANDBOX;
@@ -45,6 +46,19 @@ pub enum RebuiltRun {
     Checked(Vec<Finding>),
     /// It was not, for this reason, with the last lines of output.
     Failed(String, String),
+    /// The rebuilt program itself failed, with the last lines of output.
+    TargetFailed(String),
+}
+
+impl RebuiltRun {
+    /// Why there are no findings, and the last lines of output.
+    pub fn failure(self) -> (String, String) {
+        match self {
+            Self::Failed(why, output) => (why, output),
+            Self::TargetFailed(output) => ("the rebuilt program failed".to_owned(), output),
+            Self::Checked(_) => (String::new(), String::new()),
+        }
+    }
 }
 
 /// What the script exits with if the program could not be built.
@@ -88,6 +102,7 @@ impl Rebuild<'_> {
         self.run_script(&server, &recovery, &files, answer)
     }
 
+    /// A file of zeros may have been there, or the program has made it. If the program fails without it, it is run with it.
     fn run_script(
         &self,
         server: &SandboxServerCommand,
@@ -102,15 +117,45 @@ impl Rebuild<'_> {
         if sandbox.isolation() != Isolation::Layered {
             return Err(Failure::NoPrivateView);
         }
+        let (outcome, has_zeros) = self.run_once(&mut sandbox, files, false)?;
+        match outcome {
+            RebuiltRun::TargetFailed(..) if has_zeros => {
+                Ok(self.run_once(&mut sandbox, files, true)?.0)
+            }
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// Runs the script. Files of zeros exist only if `zeros` says so; also returns whether there are any.
+    fn run_once(
+        &self,
+        sandbox: &mut Sandbox,
+        files: &PersistentFiles,
+        zeros: bool,
+    ) -> Result<(RebuiltRun, bool), Failure> {
+        let failed = |error| Failure::from(CrashError::from(error));
         let mut request = RunRequest::new(self.time_limit);
+        let mut has_zeros = false;
         let opened = sandbox.files().map_err(failed)?;
         for (number, file) in opened.iter().take(files.paths().len()).enumerate() {
-            match files.initial_content(number) {
+            let content = files.initial_content(number);
+            let is_zero = |content: &&Content| {
+                let mut pages = content.pages();
+                pages.all(|(_, page)| page.iter().all(|byte| *byte == 0))
+            };
+            has_zeros |= content.as_ref().is_some_and(is_zero);
+            match content.filter(|content| zeros || !is_zero(content)) {
                 Some(content) => write_content(content, file).map_err(Failure::FixDirectory)?,
                 None => request.absent.push(number),
             }
         }
-        let outcome = sandbox.run(&request).map_err(failed)?;
+        let run = self.outcome(sandbox, &request)?;
+        Ok((run, has_zeros))
+    }
+
+    fn outcome(&self, sandbox: &mut Sandbox, request: &RunRequest) -> Result<RebuiltRun, Failure> {
+        let failed = |error| Failure::from(CrashError::from(error));
+        let outcome = sandbox.run(request).map_err(failed)?;
         let shown = [outcome.stdout.as_slice(), outcome.stderr.as_slice()].concat();
         let shown = last_part(&String::from_utf8_lossy(&shown));
         let status = match outcome.end {
@@ -132,6 +177,9 @@ impl Rebuild<'_> {
         if status == BUILD_FAILED {
             let why = "the patched sources could not be built".to_owned();
             return Ok(RebuiltRun::Failed(why, shown));
+        }
+        if status == ExitCode::TargetFailed as i32 {
+            return Ok(RebuiltRun::TargetFailed(shown));
         }
         if !judged.contains(&status) {
             let why =

@@ -18,6 +18,15 @@ pub struct StatementLines {
     pub includes_callees: bool,
     /// It is a loop: all iterations are one execution.
     pub is_loop: bool,
+    /// The file and line of the store that is flushed, if a function that is called makes it.
+    pub store: Option<(String, u32)>,
+}
+
+impl StatementLines {
+    pub fn contains(&self, frame: &Frame) -> bool {
+        let is_in = |line| self.lines.contains(&line);
+        frame.file.as_ref() == Some(&self.file) && frame.line.is_some_and(is_in)
+    }
 }
 
 /// Finds the repaired statements in the stacks of events.
@@ -61,12 +70,6 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
     let Some(innermost) = innermost else {
         return Vec::new();
     };
-    let is_in = |statement: &StatementLines, frame: &Frame| {
-        frame.file.as_ref() == Some(&statement.file)
-            && frame
-                .line
-                .is_some_and(|line| statement.lines.contains(&line))
-    };
     let members = statements
         .iter()
         .enumerate()
@@ -77,13 +80,23 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
             };
             within
                 .iter()
-                .any(|frame| is_in(statement, frame))
+                .any(|frame| statement.contains(frame))
                 .then_some(Membership {
                     repair,
-                    is_direct: !statement.is_loop && innermost == 0 && is_in(statement, &frames[0]),
+                    is_direct: !statement.is_loop
+                        && innermost == 0
+                        && statement.contains(&frames[0]),
+                    is_flushed: statement
+                        .store
+                        .as_ref()
+                        .is_none_or(|store| is_at(&frames[innermost], store)),
                 })
         });
     members.collect()
+}
+
+fn is_at(frame: &Frame, (file, line): &(String, u32)) -> bool {
+    frame.file.as_ref() == Some(file) && frame.line == Some(*line)
 }
 
 #[cfg(test)]
@@ -106,6 +119,7 @@ mod tests {
             lines: 3..5,
             includes_callees: false,
             is_loop: false,
+            store: None,
         };
         let statements = [statement];
         let library = [frame(1, "/lib/libc.so.6"), frame(4, "/program")];

@@ -2,9 +2,10 @@
 //!
 //! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
-//! repair is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! repair that another one follows in its function is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
+//! What happens to be flushed by another function does not count: on other paths it comes too late.
 
-use brownout_fix::{AddedCounts, Operation, Refusal};
+use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::Finding;
 
 use super::candidates::RepairTask;
@@ -19,8 +20,8 @@ pub struct TaskSearch {
     options: Vec<PlannedRepair>,
     /// The repair in use.
     at: usize,
-    /// Why candidates are impossible, the first of them.
-    refusal: Option<Refusal>,
+    /// Why candidates are impossible, the last of them.
+    refusal: Option<RepairRefusal>,
     /// Another repair makes this one unnecessary.
     is_covered: bool,
     is_refused: bool,
@@ -40,7 +41,7 @@ impl TaskSearch {
     /// `plan` makes the edits of a candidate.
     pub fn new(
         task: &RepairTask,
-        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, Refusal>,
+        plan: &dyn Fn(&super::candidates::Candidate) -> Result<PlannedRepair, RepairRefusal>,
     ) -> Self {
         let mut options: Vec<PlannedRepair> = Vec::new();
         let mut refusal = None;
@@ -48,7 +49,8 @@ impl TaskSearch {
             match plan(candidate) {
                 Ok(planned) if !options.contains(&planned) => options.push(planned),
                 Ok(_) => {}
-                Err(reason) => refusal = refusal.or(Some(reason)),
+                // The last candidate is the plainest: what prevents it prevents the others.
+                Err(reason) => refusal = Some(reason),
             }
         }
         Self {
@@ -69,8 +71,8 @@ impl TaskSearch {
     }
 
     /// Why there is no repair.
-    pub fn refusal(&self) -> Option<Refusal> {
-        let fallback = Refusal::Rule(
+    pub fn refusal(&self) -> Option<RepairRefusal> {
+        let fallback = RepairRefusal::Rule(
             "no flush or fence that can be inserted here makes the finding go away in the trace; the order of the stores \
              themselves may be wrong",
         );
@@ -81,7 +83,17 @@ impl TaskSearch {
     /// Whether it changes what a trace shows: log entries do not.
     fn shows_in_trace(&self) -> bool {
         self.repair()
-            .is_none_or(|repair| repair.source.operation != Operation::Log)
+            .is_none_or(|repair| repair.source.operation != RepairOperation::Log)
+    }
+
+    /// Whether one of these findings is at the repaired statement.
+    fn is_at_fault(&self, added: &[Finding]) -> bool {
+        let Some(repair) = self.repair() else {
+            return false;
+        };
+        let stacks = added.iter().flat_map(|finding| &finding.stacks);
+        let mut frames = stacks.flat_map(|stack| &stack.frames);
+        frames.any(|frame| repair.statement.contains(frame))
     }
 
     /// Takes the next repair; none is left if this was the last.
@@ -101,7 +113,13 @@ pub fn search(
         shown = proof.judge(&repairs(&tasks))?;
         let mut changed = false;
         for task in &mut tasks {
-            if !task.is_refused && task.shows_in_trace() && shown.keys.contains(&task.key) {
+            if task.is_refused || !task.shows_in_trace() {
+                continue;
+            }
+            let is_there = shown.keys.contains(&task.key);
+            // A repair that does harm is used only if there is no other.
+            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
+            if is_there || does_harm {
                 task.advance();
                 changed = true;
             }
@@ -133,9 +151,11 @@ fn reduce(
             .filter(|&other| tasks[other].repair() == Some(&repair))
             .collect();
         let is_first = users.first() == Some(&index);
-        let is_needed =
-            users.iter().any(|&user| tasks[user].is_pinned) || !tasks[index].shows_in_trace();
-        if !is_first || is_needed {
+        let is_pinned = users.iter().any(|&user| tasks[user].is_pinned);
+        let is_needed = is_pinned || !tasks[index].shows_in_trace();
+        let mut used = repairs(tasks).into_iter();
+        let has_successor = used.any(|other| other.is_after(&repair));
+        if !is_first || is_needed || !has_successor {
             continue;
         }
         if !proof.may_try_more() {
@@ -166,8 +186,10 @@ pub fn repairs(tasks: &[TaskSearch]) -> Vec<&PlannedRepair> {
             .iter()
             .position(|known| known.statement == repair.statement);
         match same {
-            Some(at) if repair.source.operation == Operation::FlushAndFence => found[at] = repair,
-            Some(_) if repair.source.operation != Operation::Log => {}
+            Some(at) if repair.source.operation == RepairOperation::FlushAndFence => {
+                found[at] = repair
+            }
+            Some(_) if repair.source.operation != RepairOperation::Log => {}
             _ => found.push(repair),
         }
     }

@@ -10,6 +10,7 @@ mod decisions;
 mod demo;
 mod directories;
 mod failed_target;
+mod fix;
 mod joining;
 mod past_engine;
 mod results;

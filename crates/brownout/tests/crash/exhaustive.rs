@@ -186,8 +186,16 @@ fn too_many_combinations_are_sampled_and_the_run_says_so() {
         .filter(|point| point["crash_times"]["tried"] == 0)
         .collect();
     assert_eq!(unfinished.len(), 1, "{exploration}");
+    assert_eq!(unfinished[0]["sampled"], 1, "{exploration}");
     let name = unfinished[0]["failure_point"].as_str().unwrap();
     assert!(name.contains("list.c"), "{name}");
+    // Both ends of what a crash can leave are tried at all times.
+    for ends in ["every_store", "fewest_stores"] {
+        assert_eq!(exploration[ends]["of"], 3, "{exploration}");
+        assert_eq!(exploration[ends]["tried"], 3, "{exploration}");
+    }
+    let line = format!("  {name}: 0 of 1 crash time finished, 1 sampled; ");
+    assert!(run.stdout.contains(&line), "{}", run.stdout);
     let junit = fs::read_to_string(dir.path("out/junit.xml")).unwrap();
     assert!(junit.contains("states were sampled"), "{junit}");
 }

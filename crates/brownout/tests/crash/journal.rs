@@ -38,8 +38,8 @@ fn each_stack_is_written_once_however_often_recovery_fails_there() {
     }
     let defined = written
         .iter()
-        .filter(|line| line["defines_stack"].is_u64())
-        .map(|line| line["frames"].to_string());
+        .filter(|line| line["defines"].is_u64())
+        .map(|line| line["part"].to_string());
     let defined: Vec<String> = defined.collect();
     let different: BTreeSet<&String> = defined.iter().collect();
     assert_eq!(defined.len(), different.len());
@@ -47,7 +47,7 @@ fn each_stack_is_written_once_however_often_recovery_fails_there() {
 }
 
 #[test]
-fn a_test_that_goes_on_defines_no_stack_again_and_reports_the_same() {
+fn a_test_that_goes_on_defines_nothing_again_and_reports_the_same() {
     let dir = TestDir::new();
     let run = dir.check("./slots {pm} check abort", &[], &["10", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
@@ -64,9 +64,7 @@ fn a_test_that_goes_on_defines_no_stack_again_and_reports_the_same() {
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     let resumed = lines(&dir);
     assert_eq!(failed(&resumed).len(), failed(&whole).len());
-    let numbers = resumed
-        .iter()
-        .filter_map(|line| line["defines_stack"].as_u64());
+    let numbers = resumed.iter().filter_map(|line| line["defines"].as_u64());
     let numbers: Vec<u64> = numbers.collect();
     let count = numbers.len() as u64;
     assert_eq!(numbers, (0..count).collect::<Vec<u64>>());
@@ -78,14 +76,14 @@ fn a_test_that_goes_on_defines_no_stack_again_and_reports_the_same() {
 }
 
 #[test]
-fn a_stack_that_is_missing_is_damage_and_no_panic() {
+fn a_part_that_is_missing_is_damage_and_no_panic() {
     let dir = TestDir::new();
     let run = dir.check("./slots {pm} check abort", &[], &["2", "early"]);
     assert_eq!(run.status, Some(1), "{}", run.stderr);
     let journal = dir.read("brownout.out/crash.jsonl");
     let without = journal
         .lines()
-        .filter(|line| !line.starts_with("{\"defines_stack\":0,"));
+        .filter(|line| !line.starts_with("{\"defines\":0,"));
     let text: String = without.map(|line| format!("{line}\n")).collect();
     assert_ne!(text, journal);
     fs::write(dir.path("brownout.out/crash.jsonl"), text).unwrap();
@@ -95,7 +93,7 @@ fn a_stack_that_is_missing_is_damage_and_no_panic() {
     assert_eq!(again.status, Some(2), "{}", again.stderr);
     assert!(again.stderr.contains("is damaged"), "{}", again.stderr);
     assert!(
-        again.stderr.contains("stack 0 is not defined"),
+        again.stderr.contains("part 0 is not defined"),
         "{}",
         again.stderr
     );

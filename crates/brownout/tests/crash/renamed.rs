@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Completed, TestDir, crash_rules, run_file};
+use crate::{Completed, TestDir, crash_rules, functions, recovery_failure, run_file};
 
 fn check(recover: &str, pool: &str, how: &str) -> (TestDir, Completed) {
     let dir = TestDir::with("crash/renamed.c", &["-g"]);
@@ -32,6 +32,35 @@ fn recovery_finds_the_file_under_the_name_that_it_has_when_power_fails() {
             "{how}"
         );
     }
+}
+
+#[test]
+fn power_can_fail_between_two_renames() {
+    let recover = "cat pool pool.tmp pool.between > read 2>&1; test ! -e pool.between";
+    let (dir, run) = check(recover, "pool", "twice");
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = dir.findings();
+    assert_eq!(crash_rules(&found), ["recovery-failed"]);
+    let failure = recovery_failure(&found);
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("before this rename"), "{message}");
+    let stack = functions(failure, "failure point");
+    assert!(
+        stack.contains(&"rename_twice") || stack.contains(&"main"),
+        "{stack:?}"
+    );
+    let file = run_file(&dir.path("brownout.out"));
+    assert_eq!(
+        (&file["verdict"], &file["exit_code"]),
+        (&"findings".into(), &1.into())
+    );
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(junit.contains("type=\"recovery-failed\""), "{junit}");
+    let stat = dir.brownout(&["stat", "brownout.out"]);
+    assert!(!stat.stdout.contains("Notes"), "{}", stat.stdout);
+    // A program that renames once has no such instant.
+    let (_, run) = check(recover, "pool", "rename");
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
 }
 
 #[test]

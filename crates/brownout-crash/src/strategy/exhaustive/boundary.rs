@@ -21,7 +21,7 @@ const OLDEST: Time = Time(0);
 
 /// A state at an end of what a crash can leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Boundary {
+pub enum BoundaryState {
     /// Every store is present.
     Newest,
     /// Of the stores that the crash can lose, none is.
@@ -30,7 +30,7 @@ pub enum Boundary {
 
 /// Follows recoveries after a crash at each time of the target, on one boundary state of each.
 pub struct BoundaryWalk {
-    boundary: Boundary,
+    boundary: BoundaryState,
     /// Where it is not known how recovery goes on, and after which crashes.
     heads: Vec<(NodeId, TimeSet)>,
     /// Crashes after which it stays unknown.
@@ -40,7 +40,7 @@ pub struct BoundaryWalk {
 }
 
 impl BoundaryWalk {
-    pub fn new(boundary: Boundary, explorer: &Explorer) -> Self {
+    pub fn new(boundary: BoundaryState, explorer: &Explorer) -> Self {
         let of_target = 0..explorer.situations().of_target();
         let roots = explorer.roots().map(|root| {
             let times = explorer.behaviours.times(root);
@@ -54,7 +54,7 @@ impl BoundaryWalk {
         }
     }
 
-    pub fn boundary(&self) -> Boundary {
+    pub fn boundary(&self) -> BoundaryState {
         self.boundary
     }
 
@@ -122,14 +122,14 @@ impl BoundaryWalk {
 }
 
 /// What a read sees in a version of its unit.
-fn bytes_at(boundary: Boundary, explorer: &Explorer, version: usize, read: Read) -> Vec<u8> {
+fn bytes_at(boundary: BoundaryState, explorer: &Explorer, version: usize, read: Read) -> Vec<u8> {
     let unit = explorer.versions.unit_of(read);
     let version = explorer.versions.version(unit, version);
     let behaviours = &explorer.behaviours;
     let mut memory = explorer
         .situations()
         .memory(version.example, Some(unit), behaviours);
-    if boundary == Boundary::Oldest {
+    if boundary == BoundaryState::Oldest {
         memory.keep_issued_before(address(version.holder, unit.1), OLDEST);
     }
     memory.completed_bytes(address(version.holder, read.offset), u64::from(read.len))
@@ -143,9 +143,9 @@ fn within(times: &Arc<TimeSet>, range: Range<u32>) -> TimeSet {
 
 impl Explorer {
     /// A boundary state of a crash of the target. Units that no recovery has read are left as they were last.
-    pub fn boundary_memory(&mut self, boundary: Boundary, time: u32) -> PossibleMemory {
+    pub fn boundary_memory(&mut self, boundary: BoundaryState, time: u32) -> PossibleMemory {
         let mut memory = self.situations().memory(time, None, &self.behaviours);
-        if boundary == Boundary::Oldest {
+        if boundary == BoundaryState::Oldest {
             for unit in self.versions.known_units() {
                 let version = self.versions.at(unit, time, &self.behaviours);
                 if version.is_open {

@@ -55,10 +55,10 @@ impl Exhaustive {
             self.executions += 1;
             let point = self.stores.times[self.times[&trial.point.event] as usize].context();
             *self.executions_at.entry(point).or_default() += 1;
-        }
-        self.copies += u64::from(observation.is_copy);
-        if let Some(reason) = &observation.run_anew {
-            *self.run_anew.entry(reason.clone()).or_default() += 1;
+            self.copies += u64::from(observation.is_copy);
+            if let Some(reason) = &observation.run_anew {
+                *self.run_anew.entry(reason.clone()).or_default() += 1;
+            }
         }
         self.gaps.extend(observation.gaps.iter().cloned());
         let inputs = observation.other_inputs.iter();

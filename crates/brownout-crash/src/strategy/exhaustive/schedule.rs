@@ -8,7 +8,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::behaviours::{Next, NodeId};
-use super::boundary::{Boundary, BoundaryWalk};
+use super::boundary::{BoundaryState, BoundaryWalk};
 use super::budget::Budget;
 use super::crash_times::Context;
 use super::explorer::Explorer;
@@ -23,7 +23,7 @@ pub struct NextRun {
     pub node: NodeId,
     pub time: u32,
     /// The state to run on; `None` if it is the newest one that leads to the node.
-    pub boundary: Option<Boundary>,
+    pub boundary: Option<BoundaryState>,
 }
 
 /// Which behaviours are explored next. It knows only crashes of the target.
@@ -40,7 +40,7 @@ impl Schedule {
     pub fn new(explorer: &Explorer) -> Self {
         let times = &explorer.situations().stores.times;
         let contexts: Vec<Context> = times.iter().map(|time| time.context()).collect();
-        let boundaries = [Boundary::Newest, Boundary::Oldest];
+        let boundaries = [BoundaryState::Newest, BoundaryState::Oldest];
         Self {
             walks: boundaries.map(|boundary| BoundaryWalk::new(boundary, explorer)),
             runs: vec![0; contexts.len()],
@@ -230,11 +230,13 @@ impl Schedule {
     }
 }
 
-/// One of some times at whose failure point a state can be tried. One in the middle, because the others are then likely to
-/// differ from it in different reads: if data grows from crash time to crash time, from the first time all others would differ in the same.
+/// One of some times at whose failure point a state can be tried: the failure point with the fewest runs. Of its times one in the
+/// middle, because the others are then likely to differ from it in different reads: if data grows from crash time to crash time, all
+/// others would differ from the first in the same read.
 fn time_with_budget(times: &TimeSet, contexts: &[Context], budget: &Budget) -> Option<u32> {
-    let has_budget = |&time: &u32| budget.is_left(contexts[time as usize]);
-    let middle = times.iter().nth(times.count() as usize / 2);
-    let mut all = times.iter();
-    middle.filter(has_budget).or_else(|| all.find(has_budget))
+    let context = |time: u32| contexts[time as usize];
+    let possible = || times.iter().filter(|&time| budget.is_left(context(time)));
+    let fewest = possible().map(|time| budget.used(context(time))).min()?;
+    let chosen = || possible().filter(|&time| budget.used(context(time)) == fewest);
+    chosen().nth(chosen().count() / 2)
 }

@@ -10,6 +10,7 @@
 //! What it can miss: see `symbols` and `thread`; the returns of calls on a stack in persistent memory are
 //! not seen while loads are recorded.
 
+pub(crate) mod lock_functions;
 pub(crate) mod open_calls;
 mod symbols;
 mod table;
@@ -29,6 +30,7 @@ use crate::sys::{self, is_err};
 use crate::translator::context::Context;
 use crate::translator::dispatch::with_translator;
 use brownout_ring::kind;
+use brownout_ring::watch::Order;
 use symbols::MappedCode;
 use table::WatchedFunctions;
 
@@ -43,7 +45,26 @@ pub struct CallsArea {
     pub to_return: u64,
     /// Address of the table of sites.
     pub sites: u64,
+    /// The last call that was recorded of a function which only queries.
+    pub query: Query,
     pub open: OpenCalls,
+}
+
+/// A call of a function that changes nothing. As long as the thread makes no system call, equal calls are not recorded, and not open.
+///
+/// What it can miss: that another thread has closed the pool which is asked, and opened another one at the same address. If an equal
+/// call is left by a jump, a return of another call to the same place with the same stack counts as left, too.
+#[derive(Default)]
+#[repr(C)]
+pub struct Query {
+    /// The function; 0 if there is none.
+    pub pc: u64,
+    /// Where on the stack the return address is, and the address.
+    pub slot: u64,
+    pub back: u64,
+    pub arguments: [u64; 2],
+    /// The slot of an equal call that has not returned, or 0.
+    pub repeated: u64,
 }
 
 /// The instrument's only exit: the thread enters a watched function, whose number is the address of the
@@ -69,6 +90,10 @@ impl CallSite {
             kind,
             effect,
             source: Source::Payload,
+            order: match self {
+                CallSite::Entry => 0,
+                CallSite::Return => RecordPlan::MAY_BORROW,
+            },
             ..RecordPlan::BY_RUST
         }
     }
@@ -111,6 +136,7 @@ impl Instrument for WatchedCalls {
             to_call: 0,
             to_return: 0,
             sites: SITES.address(),
+            query: Query::default(),
             open: OpenCalls::new(),
         }
     }
@@ -142,6 +168,7 @@ impl Instrument for WatchedCalls {
 
     fn forget_code(code: &mut CallsCode, start: u64, end: u64) {
         code.entries.retain(|&pc, _| pc < start || pc >= end);
+        lock_functions::forget(start, end);
     }
 
     fn observe(code: &mut CallsCode, pc: u64) -> bool {
@@ -162,8 +189,15 @@ impl Instrument for WatchedCalls {
         if let Some(&function) = code.entries.get(&pc) {
             let kind = CallSite::Entry;
             let size = 8 * u32::from(code.table.arguments(function));
+            let order = code.table.order(function);
+            let order = match Order::of(order) {
+                // Other threads wait for a release. An acquire is no news to them.
+                Order::Acquires => order | RecordPlan::BORROWS,
+                Order::Query => Order::None as u8 | RecordPlan::QUERIES,
+                _ => order,
+            };
             let plan = RecordPlan {
-                order: code.table.order(function),
+                order,
                 ..kind.plan()
             };
             let site = code.sites.add(insn, kind, size, plan);
@@ -189,6 +223,11 @@ impl Instrument for WatchedCalls {
         fast_path::recovery_point(pc)
     }
 
+    #[inline]
+    fn before_syscall(context: &mut Context) {
+        context.areas.calls.query.pc = 0;
+    }
+
     fn module_mapped(fd: i32, start: u64, len: u64, offset: u64) {
         let read = |buffer: &mut [u8], at: u64| {
             let got = sys::pread(fd, buffer, at);
@@ -202,6 +241,12 @@ impl Instrument for WatchedCalls {
             }
             for found in symbols::find(&read, &mapped, &code.table) {
                 code.enter_at(found.address, found.function);
+                if matches!(
+                    Order::of(code.table.order(found.function)),
+                    Order::Acquires | Order::Releases
+                ) {
+                    lock_functions::add(found.address, found.size);
+                }
                 // It may have run already, if the file was mapped here before.
                 translator.cache.invalidate_instruction(found.address);
             }
@@ -219,7 +264,8 @@ fn visit(context: &mut Context) {
         let function = context.areas.events.address as u32;
         thread::entered(context, function, site.size as usize);
         let argument = context.cpu.call_arguments()[0];
-        repeated_loads::entered(context, site.plan.order, argument);
+        let order = site.plan.order & RecordPlan::ORDER_MASK;
+        repeated_loads::entered(context, order, argument);
     } else if was_returned_to {
         thread::returned(context);
     }

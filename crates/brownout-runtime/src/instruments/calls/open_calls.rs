@@ -20,6 +20,8 @@ pub struct Open {
     pub slot: u64,
     pub back: u64,
     pub function: u32,
+    /// Whether the record of its return borrows its number; 0 if not.
+    pub return_borrows: u32,
 }
 
 impl Open {

@@ -38,6 +38,8 @@ pub struct MappedCode {
 pub struct Found {
     pub address: u64,
     pub function: u32,
+    /// Bytes of its code, if the file says that.
+    pub size: u64,
 }
 
 /// Reads the file at an offset into a buffer; the number of bytes read.
@@ -60,10 +62,15 @@ pub fn find(read: &impl ReadAt, mapping: &MappedCode, table: &WatchedFunctions) 
         };
         let wanted = wanted_names(read, &names, table, &mut buffer);
         if !wanted.is_empty() {
-            symbols_named(read, &section, &wanted, &mut buffer, |value, function| {
-                let address = value.wrapping_add(bias);
+            symbols_named(read, &section, &wanted, &mut buffer, |symbol, function| {
+                let address = u64_at(symbol, 8).wrapping_add(bias);
+                let size = u64_at(symbol, 16);
                 if address.wrapping_sub(mapping.start) < mapping.len {
-                    found.push(Found { address, function });
+                    found.push(Found {
+                        address,
+                        function,
+                        size,
+                    });
                 }
             });
         }
@@ -115,13 +122,13 @@ fn wanted_names(
     wanted
 }
 
-/// Calls `found` with the value of each function symbol that has one of the names.
+/// Calls `found` with each function symbol that has one of the names.
 fn symbols_named(
     read: &impl ReadAt,
     section: &Section,
     wanted: &[Wanted],
     buffer: &mut [u8],
-    mut found: impl FnMut(u64, u32),
+    mut found: impl FnMut(&[u8], u32),
 ) {
     let mut at = 0;
     while at < section.size {
@@ -133,7 +140,7 @@ fn symbols_named(
             for Wanted { function, .. } in wanted[first..].iter().take_while(|w| w.offset == name) {
                 let defined = symbol[6..8] != [0, 0];
                 if defined && matches!(symbol[4] & 15, STT_NOTYPE | STT_FUNC) {
-                    found(u64_at(symbol, 8), *function);
+                    found(symbol, *function);
                 }
             }
         }

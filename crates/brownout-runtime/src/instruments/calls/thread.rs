@@ -45,6 +45,7 @@ pub fn entered(context: &mut Context, function: u32, size: usize) {
         slot,
         back,
         function,
+        return_borrows: 0,
     };
     context.areas.calls.open.edit(|open| open.push(call));
     if context.areas.calls.open.remember(back) {

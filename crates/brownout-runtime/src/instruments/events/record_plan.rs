@@ -47,7 +47,9 @@ pub struct RecordPlan {
     pub effect: Effect,
     /// How a [`brownout_ring::Intent`] of the site is to be read: one of [`brownout_ring::evidence`].
     pub evidence: u8,
-    /// What a call of the function means for the order of threads: one of [`brownout_ring::watch::Order`].
+    /// What a call of the function means for the order of threads: one of [`brownout_ring::watch::Order`]. And whether the record
+    /// borrows its number ([`brownout_ring::BORROWED`]): [`RecordPlan::BORROWS`], or [`RecordPlan::MAY_BORROW`]. And
+    /// [`RecordPlan::QUERIES`].
     pub order: u8,
 }
 
@@ -74,6 +76,23 @@ impl RecordPlan {
         };
         RecordPlan { source, ..self }
     }
+
+    /// The plan for a recording in which each record draws its number.
+    pub fn drawing(self) -> RecordPlan {
+        RecordPlan {
+            order: self.order & !(RecordPlan::BORROWS | RecordPlan::MAY_BORROW),
+            ..self
+        }
+    }
+
+    /// In `order`: the record borrows its number.
+    pub const BORROWS: u8 = 0x80;
+    /// In `order`: the record borrows its number if [`super::EventArea::extra`] is not zero.
+    pub const MAY_BORROW: u8 = 0x40;
+    /// In `order`: a call that is equal to the last one need not be recorded.
+    pub const QUERIES: u8 = 0x20;
+    /// The rest of `order`.
+    pub const ORDER_MASK: u8 = 0x1f;
 
     /// Offsets, in a [`Site`], of what the assembly reads: kind and flags together, and the rest.
     pub const TAG: usize = in_site(offset_of!(RecordPlan, kind));

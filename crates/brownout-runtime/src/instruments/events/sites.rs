@@ -9,6 +9,7 @@ use crate::arch::{self, Instruction};
 use crate::fatal;
 use crate::memory;
 use crate::translator::cache::UNITS;
+use crate::wire;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -147,6 +148,11 @@ impl<K: Copy + PartialEq> Sites<K> {
             self.count - 1
         });
         self.of_unit[self.unit].push(number);
+        let plan = if wire::allows_borrowing() {
+            plan
+        } else {
+            plan.drawing()
+        };
         let site = Site {
             pc: arch::pc(insn),
             plan: plan.for_size(size),

@@ -3,18 +3,20 @@
 //! A fork shares all pages, and the kernel copies each one when it is first written: that takes longer than the copy itself, about a
 //! hundred times as long for each byte as copying everything at once. Recoveries often set up some megabytes of memory before they first read
 //! what a crash decides, and write all of it again afterwards. So copies count at their end, now and then, what they have written. Blocks
-//! of which they have written much are *busy*. A process that is about to be copied puts its busy blocks on huge pages, and its copies replace
-//! them by huge pages with the same content before they go on.
+//! of which they have written much are *busy*. Copies that run to their end replace them by huge pages with the same content before they go on.
+//! Other copies stop at a question, and would keep what they may never write. A process that is copied often puts its own busy blocks on
+//! huge pages, so that a fork copies fewer entries of page tables.
 //!
 //! Only private memory without a file counts that can be read and written, and not that of the thread itself.
 //!
+//! Where huge pages are scarce, the system has to find or clear memory for them, and all this takes longer than it saves. It is then given up.
+//!
 //! What it can miss: memory that was written much only in copies that did not count. It costs time and nothing else.
 
-use crate::arch::translator::thread_pointer;
+use super::private_memory::{PAGES, joined, own_pages, parts_in, private_mappings};
 use crate::lock::Lock;
 use crate::memory::{self, HUGE_PAGE, PAGE, page_up};
 use crate::sys::{self, Raw, is_err, linux};
-use crate::translator::cache;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -25,7 +27,17 @@ const MANY_PAGES: usize = 128;
 const MOST_BLOCKS: usize = 12;
 /// So many copies count first, and then one after twice as many each time.
 const FIRST_COUNTS: u32 = 4;
-const PAGES: usize = (HUGE_PAGE / PAGE) as usize;
+/// After so many copies at a question a process puts its own busy blocks on huge pages.
+const MANY_COPIES: u32 = 3;
+
+const UNKNOWN: u32 = 0;
+const USEFUL: u32 = 1;
+const USELESS: u32 = 2;
+/// Nanoseconds that it takes at most to replace a block, unless the system has to find the memory first.
+const LONG: u64 = 500_000;
+/// If it takes long more often than once in so many times, it does not pay; a few times do not count.
+const SELDOM: u32 = 20;
+const FEW: u32 = 2;
 
 /// The busy blocks, in memory that all copies share: the addresses are the same in each.
 #[repr(C)]
@@ -34,8 +46,11 @@ struct Blocks {
     made: AtomicU32,
     /// Blocks that were added.
     len: AtomicU32,
-    /// Set if there are no huge pages.
-    is_useless: AtomicU32,
+    /// Whether there are huge pages: one of [`UNKNOWN`], [`USEFUL`] and [`USELESS`].
+    huge_pages: AtomicU32,
+    /// Copies that have replaced their blocks, and those for which it took long.
+    replaced: AtomicU32,
+    slow: AtomicU32,
     starts: [AtomicU64; MOST_BLOCKS],
 }
 
@@ -44,15 +59,20 @@ static BLOCKS: AtomicPtr<Blocks> = AtomicPtr::new(core::ptr::null_mut());
 static WORKSHOP: AtomicU64 = AtomicU64::new(0);
 /// Whether the process is a copy that counts what it writes.
 static COUNTS: AtomicBool = AtomicBool::new(false);
+/// Whether the process is a copy that does not stop at questions.
+static RUNS_TO_END: AtomicBool = AtomicBool::new(false);
 
 /// What the process knows about its own memory.
 static OWN: Lock<Own> = Lock::new(Own {
+    copies: 0,
     seen: 0,
     on_huge_pages: Vec::new(),
     busy: Vec::new(),
 });
 
 struct Own {
+    /// Copies that were made at the present question.
+    copies: u32,
     /// How many blocks were known when `busy` was last determined at the present question.
     seen: usize,
     /// Where blocks begin that the process has put on huge pages.
@@ -80,6 +100,7 @@ pub fn create() {
 /// The process is at a question. What it knew about its memory may no longer be so.
 pub fn at_question() {
     let mut own = OWN.lock();
+    own.copies = 0;
     own.seen = 0;
     own.busy.clear();
 }
@@ -89,7 +110,9 @@ pub fn before_copy() {
     let Some(blocks) = blocks() else { return };
     let known = known_blocks(blocks);
     let mut own = OWN.lock();
-    if own.seen == known.len() {
+    own.copies += 1;
+    let is_often = own.copies == MANY_COPIES;
+    if known.is_empty() || own.seen == known.len() && !is_often {
         return;
     }
     own.seen = known.len();
@@ -99,28 +122,59 @@ pub fn before_copy() {
         .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mappings))
         .collect();
     busy.sort_by_key(|range| range.start);
-    for range in &busy {
-        if own.on_huge_pages.contains(&range.start) {
-            continue;
-        }
-        if !has_huge_pages() {
-            blocks.is_useless.store(1, Ordering::Relaxed);
+    if blocks.huge_pages.load(Ordering::Relaxed) == UNKNOWN {
+        let found = if has_huge_pages() { USEFUL } else { USELESS };
+        blocks.huge_pages.store(found, Ordering::Relaxed);
+        if found == USELESS {
             return;
         }
-        replace(range, true);
-        own.on_huge_pages.push(range.start);
+    }
+    for range in busy.iter().filter(|_| is_often) {
+        if !own.on_huge_pages.contains(&range.start) {
+            replace(range, true);
+            own.on_huge_pages.push(range.start);
+        }
     }
     own.busy = joined(busy);
 }
 
-/// The process is a copy that was just made.
-pub fn in_copy() {
+/// The process is a copy that was just made. If it answers all questions itself, it runs to its end.
+pub fn in_copy(runs_to_end: bool) {
     let Some(blocks) = blocks() else { return };
     let number = blocks.made.fetch_add(1, Ordering::Relaxed);
     let counts = number < FIRST_COUNTS || number.is_power_of_two();
     COUNTS.store(counts, Ordering::Relaxed);
-    let own = OWN.lock();
-    own.busy.iter().for_each(|range| replace(range, true));
+    RUNS_TO_END.store(runs_to_end, Ordering::Relaxed);
+    let mut own = OWN.lock();
+    if !runs_to_end {
+        own.on_huge_pages.clear();
+    } else if !own.busy.is_empty() {
+        let before = processor_time();
+        own.busy.iter().for_each(|range| replace(range, true));
+        let took = processor_time().saturating_sub(before);
+        let bytes: u64 = own.busy.iter().map(|range| range.end - range.start).sum();
+        note_time(blocks, took, bytes.div_ceil(HUGE_PAGE));
+    }
+}
+
+/// Notes what it took to replace blocks. It is given up if it takes long too often: huge pages are scarce then.
+fn note_time(blocks: &Blocks, took: u64, count: u64) {
+    let replaced = blocks.replaced.fetch_add(1, Ordering::Relaxed) + 1;
+    if took > count * LONG {
+        let slow = blocks.slow.fetch_add(1, Ordering::Relaxed) + 1;
+        if slow > FEW + replaced / SELDOM {
+            blocks.huge_pages.store(USELESS, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The processor time of the thread, in nanoseconds.
+fn processor_time() -> u64 {
+    let mut time = [0u64; 2];
+    let clock = linux::CLOCK_THREAD_CPUTIME_ID;
+    // SAFETY: the kernel writes a structure of that size.
+    unsafe { crate::sys!(linux::__NR_clock_gettime, clock, time.as_mut_ptr()) };
+    time[0] * 1_000_000_000 + time[1]
 }
 
 /// The process is about to end: counts what it has written since it was made.
@@ -147,17 +201,19 @@ pub fn map(args: [u64; 6]) -> Option<Raw> {
     const RIGHTS: u64 = (linux::PROT_READ | linux::PROT_WRITE) as u64;
     let [address, len, rights, flags, ..] = args;
     let is_usual = address == 0 && rights == RIGHTS && flags == PRIVATE;
-    let known = blocks().map(known_blocks).unwrap_or_default();
+    let runs_to_end = RUNS_TO_END.load(Ordering::Relaxed);
+    let blocks = blocks().filter(|_| runs_to_end);
+    let known = blocks.map(known_blocks).unwrap_or_default();
     if !is_usual || len < MANY_PAGES as u64 * PAGE || known.is_empty() {
         return None;
     }
     // SAFETY: the target's own call, which replaces nothing.
     let raw = unsafe { sys::syscall(linux::__NR_mmap, args) };
     if !is_err(raw) {
-        let mapping = [raw..raw + page_up(len)];
+        let mapping = raw..raw + page_up(len);
         let parts = known
             .iter()
-            .flat_map(|&start| parts_in(start..start + HUGE_PAGE, &mapping));
+            .flat_map(|&start| parts_in(start..start + HUGE_PAGE, core::slice::from_ref(&mapping)));
         parts.for_each(|part| replace(&part, false));
     }
     Some(raw)
@@ -165,7 +221,7 @@ pub fn map(args: [u64; 6]) -> Option<Raw> {
 
 /// The blocks that are busy.
 fn known_blocks(blocks: &Blocks) -> Vec<u64> {
-    if blocks.is_useless.load(Ordering::Relaxed) != 0 {
+    if blocks.huge_pages.load(Ordering::Relaxed) == USELESS {
         return Vec::new();
     }
     let len = blocks.len.load(Ordering::Acquire) as usize;
@@ -204,22 +260,6 @@ fn add(blocks: &Blocks, start: u64) {
         free.store(start, Ordering::Relaxed);
         blocks.len.store(len as u32 + 1, Ordering::Release);
     }
-}
-
-/// How many pages of a part of a block no other process has.
-fn own_pages(fd: i32, part: &Range<u64>) -> usize {
-    const PRESENT_AND_EXCLUSIVE: u64 = 1 << 63 | 1 << 56;
-    let mut entries = [0u8; 8 * PAGES];
-    let wanted = (part.end - part.start) / PAGE * 8;
-    let got = sys::pread(fd, &mut entries[..wanted as usize], part.start / PAGE * 8);
-    if is_err(got) {
-        return 0;
-    }
-    let (words, _) = entries[..got as usize].as_chunks::<8>();
-    let words = words.iter().map(|word| u64::from_le_bytes(*word));
-    words
-        .filter(|word| word & PRESENT_AND_EXCLUSIVE == PRESENT_AND_EXCLUSIVE)
-        .count()
 }
 
 /// Maps huge pages where copies are made, if the system has some.
@@ -289,88 +329,4 @@ fn workshop() -> u64 {
     let place = memory::reserve(room + HUGE_PAGE).next_multiple_of(HUGE_PAGE);
     WORKSHOP.store(place, Ordering::Relaxed);
     place
-}
-
-/// The parts of a block that are in mappings.
-fn parts_in(block: Range<u64>, mappings: &[Range<u64>]) -> impl Iterator<Item = Range<u64>> {
-    mappings.iter().filter_map(move |mapping| {
-        let part = mapping.start.max(block.start)..mapping.end.min(block.end);
-        (part.start < part.end).then_some(part)
-    })
-}
-
-/// Joins ranges in order that follow each other.
-fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    let mut joined: Vec<Range<u64>> = Vec::new();
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
-/// The private mappings of the target without a file that can be read and written, as maximal ranges.
-fn private_mappings() -> Vec<Range<u64>> {
-    let thread = thread_pointer::current();
-    let lines = sys::own_mappings();
-    let lines = lines.split(|&byte| byte == b'\n');
-    let ranges = lines.filter_map(private_range).filter(|range| {
-        let is_own = memory::is_engine(range.start, range.end)
-            || memory::is_alias(range.start)
-            || cache::overlaps(range.start, range.end)
-            || cache::table_overlaps(range.start, range.end);
-        // The kernel may write to the structures of the thread at any time.
-        !is_own && !range.contains(&thread)
-    });
-    joined(ranges.collect())
-}
-
-/// The range of a line of `/proc/self/maps`, if it is private memory without a file and a name that can be read and written.
-fn private_range(line: &[u8]) -> Option<Range<u64>> {
-    let mut words = line
-        .split(|&byte| byte == b' ')
-        .filter(|word| !word.is_empty());
-    let range = core::str::from_utf8(words.next()?).ok()?;
-    let is_private = words.next()? == b"rw-p";
-    let is_file = words.nth(2)? != b"0";
-    if !is_private || is_file || words.next().is_some() {
-        return None;
-    }
-    let (start, end) = range.split_once('-')?;
-    Some(u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn private_memory_without_a_file_is_found_by_its_line() {
-        let line = b"560000021000-5600007fe000 rw-p 00000000 00:00 0 ";
-        assert_eq!(
-            private_range(line),
-            Some(0x5600_0002_1000..0x5600_007f_e000)
-        );
-        for other in [
-            &b"7ffff7403000-7ffff7702000 rw-p 00003000 00:f4 150  /dev/shm/pool"[..],
-            b"7ffffffde000-7ffffffff000 rw-p 00000000 00:00 0   [stack]",
-            b"60000000-78000000 rwxp 00000000 00:00 0 ",
-            b"311000000000-311000041000 rw-s 00000000 00:01 283887 /memfd:x (deleted)",
-            b"",
-        ] {
-            assert_eq!(private_range(other), None);
-        }
-    }
-
-    #[test]
-    fn parts_of_blocks_are_joined_again() {
-        let mappings = [0x1f_f000..0x60_0000, 0x70_0000..0x70_1000];
-        let parts: Vec<_> = (0..8)
-            .flat_map(|block| parts_in(block * HUGE_PAGE..(block + 1) * HUGE_PAGE, &mappings))
-            .collect();
-        assert_eq!(parts.first(), Some(&(0x1f_f000..0x20_0000)));
-        assert_eq!(joined(parts), mappings);
-    }
 }

@@ -23,6 +23,7 @@ mod mailbox;
 mod mapping;
 mod open_bytes;
 mod other_files;
+mod private_memory;
 mod read_calls;
 
 use crate::instruments::Instrument;
@@ -38,7 +39,7 @@ use crate::translator::syscall::{Outcome, attend_all};
 use crate::wire;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use brownout_ring::explore::{QUESTION_BYTES, shared_effect};
+use brownout_ring::explore::{ALL_FREE, QUESTION_BYTES, shared_effect};
 use core::sync::atomic::{AtomicBool, Ordering};
 use mailbox::{Answer, Question};
 use open_bytes::ExploredFile;
@@ -190,7 +191,7 @@ fn ask(context: &mut Context, question: &Question<'_>) -> Answer {
             STATE.lock().forked();
         }
         if raw == 0 {
-            busy_memory::in_copy();
+            busy_memory::in_copy(answer.free == ALL_FREE);
             mailbox::open(copy);
             break;
         }

@@ -6,6 +6,9 @@
 //! releases before the first one that no longer is. Critical sections without events leave no trace. While a lock is held, the
 //! assembly that records events compares its word with what the acquire wrote; Rust code is entered only if that has changed.
 //!
+//! Atomic instructions in functions that are known to acquire or release a lock, such as `pthread_mutex_lock`, are left alone
+//! ([`lock_functions`]).
+//!
 //! Without `--loads` or a second thread no code is emitted. With it, a locked instruction on a word in the cache takes two to five times as
 //! long ([`crate::arch::instruments::locks`]).
 //!
@@ -20,10 +23,11 @@ mod usefulness;
 pub use held::{HeldLocks, LockEvent, MAX_HELD};
 pub use operation::{AtomicOperation, Change};
 
-use crate::arch::Instruction;
 use crate::arch::instruments::locks::{code, note};
 use crate::arch::translator::guarded;
 use crate::arch::translator::translate::Emission;
+use crate::arch::{self, Instruction};
+use crate::instruments::calls::lock_functions;
 use crate::instruments::pm::candidates;
 use crate::instruments::pm::repeated_loads::Lockset;
 use crate::instruments::{Instrument, Resumption, exit_number};
@@ -133,13 +137,13 @@ impl Instrument for RecognisedLocks {
     }
 
     fn before(code: &mut bool, insn: &Instruction, out: &mut Emission<'_>) {
-        if *code {
+        if *code && code::is_logged(insn) && !lock_functions::hold(arch::pc(insn)) {
             code::before(insn, out);
         }
     }
 
     fn after(code: &mut bool, insn: &Instruction, out: &mut Emission<'_>) {
-        if *code {
+        if *code && code::is_logged(insn) && !lock_functions::hold(arch::pc(insn)) {
             code::after(insn, out);
         }
     }

@@ -26,7 +26,6 @@ const PIECE: usize = 4096;
 /// no candidate. Resumes at `pc` if the access cannot be made: then a signal is pending.
 pub fn access_lookup(context: &mut Context) -> Resumption {
     let site = &site(context.argument);
-    context.areas.pm.split = 0;
     let write = site.kind != SiteKind::Load;
     let address = context.areas.events.address;
     let size = extent(context, site);
@@ -136,6 +135,7 @@ pub fn undo(context: &mut Context, is_page_fault: bool, info: &mut Info) {
     if context.areas.events.lock != 0 {
         release(context);
     }
+    context.areas.pm.split = 0;
     // It was not made, and must not pass for one that was.
     context.areas.pm.lockset.renew();
     context.areas.pm.fault_was_observed = true;
@@ -324,7 +324,12 @@ pub fn fault(context: &mut Context) -> bool {
         return stale || map_lock::is_unsettled(&mut context.seen_map_generation);
     }
     let pc = context.pc;
-    with_translator(|translator| translator.observe(PersistentMemory::NUMBER, pc));
+    with_translator(|translator| {
+        if write {
+            translator.instrumented.pm.stores(pc);
+        }
+        translator.observe(PersistentMemory::NUMBER, pc)
+    });
     true
 }
 

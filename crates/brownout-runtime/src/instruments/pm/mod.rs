@@ -70,6 +70,7 @@ pub struct PmArea {
     /// Size of the access in bytes.
     pub size: u64,
     /// The second lock of an access that crosses a page, or 0. The first is in `EventArea::lock`.
+    /// This and `split` are 0 between two accesses: who sets them clears them.
     pub second_stripe: u64,
     /// Size of an access that is made on a copy, or 0.
     pub split: u64,
@@ -87,6 +88,8 @@ pub struct PmArea {
     /// A range inside the hull known to hold no candidate.
     pub gap_start: u64,
     pub gap_len: u64,
+    /// The target's rcx while the target of a branch is loaded into it.
+    pub branch_rcx: u64,
     /// Addresses of the tables of stripes and of sites.
     pub stripes: u64,
     pub sites: u64,
@@ -208,10 +211,9 @@ impl Instrument for PersistentMemory {
     }
 
     fn branch(code: &PmCode, insn: &Instruction) -> BranchRequest {
-        let touched = code.is_touched(arch::pc(insn));
         BranchRequest {
-            stack: touched,
-            target: touched && code.observes_loads(),
+            stack: code.has_observed_stack(insn),
+            target: code.is_touched(arch::pc(insn)) && code.observes_loads(),
         }
     }
 

@@ -8,7 +8,8 @@
 //! 2. No other thread has stored to the page since. Its own stores do not matter: what a thread has stored itself cannot
 //!    race with its loads. So a load that observes the store of another thread is recorded.
 //! 3. The thread holds the same locks as then, recognised or by functions. A thread sums up what it holds ([`Lockset`]): a lock that
-//!    is acquired and released again leaves the sum as it was, because the locks at a load count, and not their number of times. What is
+//!    is acquired and released again leaves the sum as it was, because the locks at a load count, and not their number of times. A
+//!    `PMEMmutex` counts by the mutex of the C library in it. What is
 //!    neither a mutex nor part of a transaction changes the sum for good: system calls and all other watched functions. So do
 //!    thread creation and what else orders threads.
 //! 4. No other process has mapped the file.
@@ -94,7 +95,7 @@ pub fn end(context: &mut Context) {
 pub fn entered(context: &mut Context, order: u8, argument: u64) {
     let lockset = &mut context.areas.pm.lockset;
     match Order::of(order) {
-        Order::None => {}
+        Order::None | Order::Query => {}
         Order::Acquires => lockset.acquired(argument),
         Order::Releases => lockset.released(argument),
         Order::Unknown => lockset.renew(),

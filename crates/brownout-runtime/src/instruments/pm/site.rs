@@ -46,7 +46,11 @@ impl SiteKind {
             source,
             effect,
             evidence: self.evidence() as u8,
-            order: 0,
+            order: if self.borrows_number() {
+                RecordPlan::BORROWS
+            } else {
+                0
+            },
         };
         let stored = |source, flags| {
             let locked = flags & store::LOCKED != 0;
@@ -68,6 +72,12 @@ impl SiteKind {
             SiteKind::Flush(flags) => plan(kind::FLUSH, flags, Source::AddressOnly, Effect::Leaves),
             SiteKind::Emulated(_) => RecordPlan::BY_RUST,
         }
+    }
+
+    /// Whether the order among events of other threads is known without a number of its own. Stores to the page come before or after
+    /// a load because of its lock. A flush makes nothing durable before the fence.
+    fn borrows_number(self) -> bool {
+        matches!(self, SiteKind::Load | SiteKind::Flush(_))
     }
 
     /// What a note that is made before the store holds.

@@ -5,6 +5,7 @@
 
 use super::switch::{wait, with_turns};
 use super::turns::{Wait, Wakeup};
+use crate::arch::instruments::schedule::syscalls;
 use crate::hooks;
 use crate::sys::{Raw, err, errno, linux};
 use crate::target_memory;
@@ -14,14 +15,15 @@ use crate::translator::context::Context;
 pub const CALLS: &[u32] = &[
     linux::__NR_clock_gettime,
     linux::__NR_gettimeofday,
-    linux::__NR_time,
+    syscalls::TIME,
     linux::__NR_nanosleep,
     linux::__NR_clock_nanosleep,
 ];
 
 const SECOND: u64 = 1_000_000_000;
-/// What the clocks show when a process begins: 1 January 2020, a day after the system has started.
-const REAL_TIME: u64 = 1_577_836_800 * SECOND;
+/// What the clocks show when a process begins: 1 January 2037, a day after the system has started. Files that were there before the
+/// run are older, and the number of seconds still has 31 bits.
+pub const REAL_TIME: u64 = 2_114_380_800 * SECOND;
 const MONOTONIC: u64 = 86_400 * SECOND;
 /// Nanoseconds that reading a clock takes.
 const READING: u64 = 1_000;
@@ -89,7 +91,7 @@ pub fn serve(context: &mut Context, nr: u32, args: &[u64; 6]) -> Option<Raw> {
                 fault => fault,
             }
         }
-        linux::__NR_time => {
+        syscalls::TIME => {
             let seconds = (REAL_TIME + read()) / SECOND;
             match write(context, first, [seconds]) {
                 0 => seconds,

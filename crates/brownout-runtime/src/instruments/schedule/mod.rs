@@ -3,11 +3,11 @@
 //! The same seed gives the same interleaving, and so the same trace: which thread runs next depends only on the seed
 //! ([`priorities`]) and on what the threads do, counted in steps: instructions that access persistent memory, flush, fence or are
 //! locked. A thread that waits lets others run ([`switch`]). Futexes are served here ([`futex`]); waits for descriptors and
-//! times end in a fixed order ([`waits`]). Time and random numbers are those of the seed ([`clock`], [`randomness`]).
+//! times end in a fixed order ([`waits`]). Time and random numbers are those of the seed ([`clock`], [`file_times`], [`randomness`]).
 //!
 //! Each process has a schedule of its own. The order of processes, signals, what arrives from outside of the process, timers of
 //! the system, and ids of processes and threads are not determined; if the target uses them, that is reported
-//! ([`brownout_ring::input`]). The times of files are those of the system.
+//! ([`brownout_ring::input`]).
 //!
 //! What it can miss: interleavings that differ only in accesses to ordinary memory without locked instructions, because threads
 //! are not preempted between them.
@@ -15,6 +15,7 @@
 //! Without `--schedule` no code is emitted, and no system call is attended.
 
 mod clock;
+mod file_times;
 mod futex;
 pub mod priorities;
 mod randomness;
@@ -23,7 +24,7 @@ pub mod turns;
 mod waits;
 
 use crate::address_map::FastSet;
-use crate::arch::instruments::schedule as code;
+use crate::arch::instruments::schedule::{code, syscalls};
 use crate::arch::translator::gate;
 use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
@@ -96,15 +97,13 @@ impl Instrument for Scheduler {
     fn create() {
         if let Some((seed, length)) = wire::schedule() {
             *STATE.lock() = Some(Turns::new(seed, length));
-            for calls in [
-                futex::CALLS,
-                waits::CALLS,
-                clock::CALLS,
-                randomness::CALLS,
-                CALLS,
-            ] {
-                attend_to(calls);
-            }
+            let clocks = [clock::CALLS, file_times::CALLS];
+            let lists = [futex::CALLS, randomness::CALLS, CALLS];
+            lists
+                .into_iter()
+                .chain(clocks)
+                .chain(waits::CALLS)
+                .for_each(attend_to);
         }
     }
 
@@ -246,6 +245,7 @@ impl Instrument for Scheduler {
         }
         match nr {
             linux::__NR_futex => futex::serve(context, args, make),
+            _ if file_times::CALLS.contains(&nr) => file_times::serve(context, nr, args, make),
             _ if futex::is_newer(nr) => Outcome::Done(futex::unsupported()),
             linux::__NR_sched_yield => {
                 switch::give_way(context);
@@ -274,6 +274,7 @@ const CALLS: &[u32] = &[
     linux::__NR_tkill,
     linux::__NR_tgkill,
     linux::__NR_setitimer,
+    syscalls::ALARM,
     linux::__NR_timer_settime,
     linux::__NR_timerfd_settime,
 ];
@@ -287,7 +288,10 @@ fn note_unpinned(context: &Context, nr: u32, args: &[u64; 6]) {
         linux::__NR_getpid | linux::__NR_gettid | linux::__NR_getppid => {
             return wire::note_input(input::IDS);
         }
-        linux::__NR_setitimer | linux::__NR_timer_settime | linux::__NR_timerfd_settime => {
+        linux::__NR_setitimer
+        | syscalls::ALARM
+        | linux::__NR_timer_settime
+        | linux::__NR_timerfd_settime => {
             return wire::note_input(input::TIMERS);
         }
         _ => return,

@@ -36,7 +36,7 @@ pub fn serve(context: &mut Context, nr: u32, args: &[u64; 6]) -> Option<Raw> {
         }
         linux::__NR_read => match source(first as i32)? {
             Source::Device => Some(fill(context, second, third)),
-            Source::Name => read_name(context, first as i32, second, third),
+            Source::Name => Some(read_name(context, first as i32, second, third)),
         },
         _ => None,
     }
@@ -78,20 +78,20 @@ fn fill(context: &mut Context, at: u64, len: u64) -> Raw {
     len
 }
 
-/// Reads a name of random digits from its beginning. `None` if it is read from elsewhere: that is its end.
-fn read_name(context: &mut Context, fd: i32, to: u64, len: u64) -> Option<Raw> {
+/// Reads from a file that holds a random name.
+fn read_name(context: &mut Context, fd: i32, to: u64, len: u64) -> Raw {
     // SAFETY: asks for the position in the file.
     let position = unsafe { crate::sys!(linux::__NR_lseek, fd, 0, linux::SEEK_CUR) };
     let text = name([word(), word()]);
-    if position != 0 || len < text.len() as u64 {
-        return None;
+    let rest = text.get(position as usize..).unwrap_or_default();
+    let bytes = &rest[..rest.len().min(len as usize)];
+    if hooks::write(context, to, bytes).is_err() {
+        return err(errno::EFAULT);
     }
-    // SAFETY: sets the position in the file to where a read would leave it.
-    unsafe { crate::sys!(linux::__NR_lseek, fd, text.len(), linux::SEEK_SET) };
-    Some(match hooks::write(context, to, &text) {
-        Ok(()) => text.len() as u64,
-        Err(_) => err(errno::EFAULT),
-    })
+    let next = position.saturating_add(bytes.len() as u64);
+    // SAFETY: sets the position in the file to where a read leaves it.
+    unsafe { crate::sys!(linux::__NR_lseek, fd, next, linux::SEEK_SET) };
+    bytes.len() as u64
 }
 
 /// A name of version 4, as the system writes it, with a line end.

@@ -29,7 +29,8 @@ const PAUSES: u64 = 100;
 pub const NEVER: u64 = u64::MAX >> 1;
 /// What a thread that spins until its turn is over takes for it, in nanoseconds.
 const TURN_TIME: u64 = 100_000;
-/// The longest time between two looks at what is awaited outside of the process, in nanoseconds.
+/// The shortest and the longest time between two looks at what is awaited outside of the process, in nanoseconds.
+const SHORTEST_SLEEP: u64 = 100_000;
 const LONGEST_SLEEP: u64 = 10_000_000;
 
 type Locked<'a> = Guard<'a, Option<Turns>>;
@@ -40,6 +41,11 @@ static LEAVING: AtomicU32 = AtomicU32::new(0);
 /// Runs `work` on the turns of the process; `None` if nothing is scheduled.
 pub fn with_turns<R>(work: impl FnOnce(&mut Turns) -> R) -> Option<R> {
     STATE.lock().as_mut().map(work)
+}
+
+/// Whether the process has one thread.
+pub fn is_alone() -> bool {
+    with_turns(|turns| turns.is_alone()).unwrap_or(true)
 }
 
 /// Passes the baton to a thread, which is in the list of threads.
@@ -143,7 +149,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
         settle(&mut context.areas.schedule, turns);
         turns.begin_wait(this, wait);
     }
-    let mut sleep = 100_000;
+    let mut sleep = SHORTEST_SLEEP;
     loop {
         let Some(turns) = state.as_mut() else {
             return Wakeup::Interrupted;
@@ -158,7 +164,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                 pass_to(next);
                 await_turn(context);
                 state = STATE.lock();
-                sleep = 100_000;
+                sleep = SHORTEST_SLEEP;
                 let is_ready = |turns: &mut Turns| {
                     let thread = turns.thread(this);
                     thread.is_none_or(|thread| thread.state == State::Ready)
@@ -272,7 +278,7 @@ pub fn end_thread(context: &mut Context) {
 
 /// Waits at the baton. A signal ends the thread's wait; it then waits for its turn.
 fn await_turn(context: &mut Context) {
-    while context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
+    if context.areas.schedule.baton.wait_interruptibly() == Arrival::Signal {
         let mut state = STATE.lock();
         interrupt(&mut state, context.this);
         let is_free = state.as_ref().is_none_or(|turns| turns.running.is_none());
@@ -281,7 +287,7 @@ fn await_turn(context: &mut Context) {
             return;
         }
         drop(state);
-        return context.areas.schedule.baton.wait();
+        context.areas.schedule.baton.wait();
     }
 }
 
@@ -341,8 +347,9 @@ pub fn read_word(word: u64) -> Option<u32> {
     target_memory::read(place).ok()
 }
 
+/// Whether something that happens outside of the process can end a wait, so that time has to pass as it does there.
 fn awaits_outside(turns: &Turns) -> bool {
-    turns.awaits_outside() || wire::has_several_processes()
+    turns.awaits_outside() || wire::has_several_processes() || wire::has_input(input::TIMERS)
 }
 
 /// Lets the time jump to the end of the first wait that has one. False if there is none.

@@ -6,8 +6,9 @@
 
 use super::clock;
 use super::interrupted;
-use super::switch::{are_ready, outside, wait};
+use super::switch::{are_ready, is_alone, outside, wait};
 use super::turns::{Wait, WaitedDescriptor, Wakeup};
+use crate::arch::instruments::schedule::syscalls;
 use crate::instruments::pm::kernel::stat_at;
 use crate::sys::{self, Raw, is_err, linux};
 use crate::target_memory;
@@ -53,7 +54,7 @@ const OUTSIDE: &[u32] = &[
     linux::__NR_mq_timedsend,
     linux::__NR_rt_sigsuspend,
     linux::__NR_rt_sigtimedwait,
-    linux::__NR_pause,
+    syscalls::PAUSE,
     linux::__NR_connect,
     linux::__NR_sendfile,
     linux::__NR_splice,
@@ -64,44 +65,11 @@ const OUTSIDE: &[u32] = &[
     linux::__NR_io_uring_enter,
 ];
 
+/// Calls that name the descriptors they wait for, and that may not be attended otherwise.
+const SETS: &[u32] = &[syscalls::POLL, syscalls::SELECT, syscalls::EPOLL_WAIT];
+
 /// Calls that are served here.
-pub const CALLS: &[u32] = &[
-    linux::__NR_read,
-    linux::__NR_readv,
-    linux::__NR_recvfrom,
-    linux::__NR_recvmsg,
-    linux::__NR_recvmmsg,
-    linux::__NR_accept,
-    linux::__NR_accept4,
-    linux::__NR_write,
-    linux::__NR_writev,
-    linux::__NR_sendto,
-    linux::__NR_sendmsg,
-    linux::__NR_sendmmsg,
-    linux::__NR_wait4,
-    linux::__NR_waitid,
-    linux::__NR_flock,
-    linux::__NR_semop,
-    linux::__NR_semtimedop,
-    linux::__NR_msgrcv,
-    linux::__NR_msgsnd,
-    linux::__NR_mq_timedreceive,
-    linux::__NR_mq_timedsend,
-    linux::__NR_rt_sigsuspend,
-    linux::__NR_rt_sigtimedwait,
-    linux::__NR_pause,
-    linux::__NR_connect,
-    linux::__NR_sendfile,
-    linux::__NR_splice,
-    linux::__NR_tee,
-    linux::__NR_vmsplice,
-    linux::__NR_io_getevents,
-    linux::__NR_io_pgetevents,
-    linux::__NR_io_uring_enter,
-    linux::__NR_poll,
-    linux::__NR_select,
-    linux::__NR_epoll_wait,
-];
+pub const CALLS: [&[u32]; 4] = [READS, WRITES, OUTSIDE, SETS];
 
 /// Makes a call, which may wait.
 pub fn serve(
@@ -112,7 +80,7 @@ pub fn serve(
 ) -> Outcome {
     let [first, second, third, fourth, fifth, sixth] = args;
     match nr {
-        linux::__NR_poll => match polled(first, second) {
+        syscalls::POLL => match polled(first, second) {
             Some(descriptors) => {
                 let timeout = milliseconds(third);
                 let mut args = args;
@@ -130,9 +98,9 @@ pub fn serve(
             args[2] = none.as_ptr() as u64;
             until_ready(context, descriptors, timeout, |it| make(it, nr, args))
         }
-        linux::__NR_select | linux::__NR_pselect6 if nr == linux::__NR_select || sixth == 0 => {
+        syscalls::SELECT | linux::__NR_pselect6 if nr == syscalls::SELECT || sixth == 0 => {
             let timeout = match nr {
-                linux::__NR_select => timeval(fifth),
+                syscalls::SELECT => timeval(fifth),
                 _ => timespec(fifth),
             };
             let sets = [(second, IN), (third, OUT), (fourth, PRIORITY)];
@@ -144,8 +112,8 @@ pub fn serve(
             args[4] = none.as_ptr() as u64;
             until_ready(context, descriptors, timeout, |it| make(it, nr, args))
         }
-        linux::__NR_epoll_wait | linux::__NR_epoll_pwait
-            if nr == linux::__NR_epoll_wait || fifth == 0 =>
+        syscalls::EPOLL_WAIT | linux::__NR_epoll_pwait
+            if nr == syscalls::EPOLL_WAIT || fifth == 0 =>
         {
             let mut args = args;
             args[3] = 0;
@@ -167,7 +135,7 @@ pub fn serve(
         | linux::__NR_epoll_pwait
         | linux::__NR_epoll_pwait2 => outside(context, |it| make(it, nr, args)),
         _ if READS.contains(&nr) => transfer(context, first, IN, |it| make(it, nr, args)),
-        _ if WRITES.contains(&nr) => match is_long(nr, &args) {
+        _ if WRITES.contains(&nr) => match !is_alone() && is_long(nr, &args) {
             true => outside(context, |it| make(it, nr, args)),
             false => transfer(context, first, OUT, |it| make(it, nr, args)),
         },
@@ -220,8 +188,8 @@ fn transfer(
     make: impl FnOnce(&mut Context) -> Outcome,
 ) -> Outcome {
     let descriptors = one(fd, events);
-    // Another thread may have taken what has arrived.
-    while !are_ready(&descriptors) && waits(fd) {
+    // A thread that is alone keeps nobody from running. Another thread may have taken what has arrived.
+    while !is_alone() && !are_ready(&descriptors) && waits(fd) {
         let awaited = Wait {
             descriptors: descriptors.clone(),
             ..Wait::default()
@@ -264,7 +232,7 @@ fn is_locking(nr: u32, command: u64) -> bool {
 fn opens_pipe(nr: u32, args: &[u64; 6]) -> bool {
     let (path, flags) = match nr {
         linux::__NR_openat => ((args[0] as i32, args[1]), args[2]),
-        linux::__NR_open => ((linux::AT_FDCWD, args[0]), args[1]),
+        syscalls::OPEN => ((linux::AT_FDCWD, args[0]), args[1]),
         _ => return false,
     };
     let is_pipe = |stat: linux::stat| stat.st_mode & linux::S_IFMT == linux::S_IFIFO;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use brownout_engine::{NameNote, WrittenFile};
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
-    Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, ThreadId,
+    Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, RENAME_NOTE, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -77,8 +77,10 @@ impl Census {
 
     /// Takes a note of the recording.
     pub fn note(&mut self, note: &str) {
-        // Ordinary files are no gap in the recording.
-        let is_gap = WrittenFile::parse(note).is_none() && FinalContent::parse(note).is_none();
+        // Ordinary files and new names are no gap in the recording.
+        let is_gap = WrittenFile::parse(note).is_none()
+            && FinalContent::parse(note).is_none()
+            && !note.starts_with(RENAME_NOTE);
         if !is_gap || self.notes.len() >= MAX_NOTES {
             return;
         }

@@ -54,6 +54,9 @@ fn translation(translator: &mut Translator, case: &Case) -> String {
     let &(title, place, view, bytes) = case;
     let pc = place + 0x1000 * page_of(title);
     place_code(pc, bytes, view == Checked);
+    if view == Touched {
+        translator.instrumented.pm.stores(pc);
+    }
     if matches!(view, Touched | TouchedLoads) {
         translator.instrumented.pm.touch(pc);
     }

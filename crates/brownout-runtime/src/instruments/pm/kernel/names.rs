@@ -6,6 +6,7 @@
 
 use super::{PathAt, stat_at};
 use crate::arch::instruments::pm::syscalls;
+use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
 use crate::plain_data::PlainData;
 use crate::sys::{self, is_err, linux};
@@ -123,11 +124,13 @@ pub fn changed(context: &mut Context, nr: u32, args: &[u64; 6], replaced_unknown
 }
 
 fn record(context: &mut Context, flags: u16, file: FileAt, old: &[u8], new: &[u8]) {
+    let caller = calling_context::context_of(context);
     let head = Head {
         kind: kind::NAME,
         flags,
         pc: context.pc,
-        ..Head::default()
+        context: caller,
+        addr: 0,
     };
     context
         .wire

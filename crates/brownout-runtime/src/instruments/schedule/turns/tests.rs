@@ -1,3 +1,5 @@
+//! Whose turn it is, in small processes.
+
 use super::*;
 
 const WORD: u64 = 0x1000;

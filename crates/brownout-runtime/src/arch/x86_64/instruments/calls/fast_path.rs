@@ -8,9 +8,10 @@
 use crate::arch::instruments::events::{fast_path, restore, site_in_rdx, spill};
 use crate::instruments::calls::open_calls::{Open, OpenCalls, REMEMBERED};
 use crate::instruments::calls::{CallsArea, VISIT};
-use crate::instruments::events::Site;
 use crate::instruments::events::sites::SITE_SHIFT;
+use crate::instruments::events::{RecordPlan, Site};
 use crate::translator::context::Context;
+use brownout_ring::watch::Order;
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -39,6 +40,9 @@ global_asm!(
     "and eax, {remembered} - 1",
     "cmp r8, gs:[{returns} + rax * 8]",
     "jne event_by_rust",
+    "test byte ptr [rdx + {order}], {queries}",
+    "jne 5f",
+    "4:",
     // the innermost open call is alive and further out; there is room for another behind it
     "mov rcx, gs:[{open_calls}]",
     "cmp rcx, gs:[{open_room}]",
@@ -60,6 +64,13 @@ global_asm!(
     "mov [rax + {open_back}], r8",
     "mov ecx, gs:[{ea}]",
     "mov [rax + {open_function}], ecx",
+    // only the order of returns from plain locks is of no interest to other threads
+    "movzx ecx, byte ptr [rdx + {order}]",
+    "and ecx, {order_mask}",
+    "dec ecx",
+    "cmp ecx, {plain_locks}",
+    "sbb ecx, ecx",
+    "mov [rax + {open_return_borrows}], ecx",
     // the arguments, where the payload is looked for
     "mov rcx, gs:[{spill_rcx}]",
     "mov rax, gs:[{gpr}+16]",
@@ -73,6 +84,28 @@ global_asm!(
     "mov gs:[{vectors_at}+32], r8",
     "mov gs:[{vectors_at}+40], r9",
     "jmp event_record",
+    // --- the function changes nothing: an equal call is not recorded ---------------------------------------
+    "5:",
+    "mov rax, [rdx + {site_pc}]",
+    "cmp rax, gs:[{query_pc}]",
+    "jne 6f",
+    "cmp rsp, gs:[{query_slot}]",
+    "jne 6f",
+    "cmp r8, gs:[{query_back}]",
+    "jne 6f",
+    "cmp rdi, gs:[{query_arguments}]",
+    "jne 6f",
+    "cmp rsi, gs:[{query_arguments}+8]",
+    "jne 6f",
+    "mov gs:[{query_repeated}], rsp",
+    "jmp 7f",
+    "6:",
+    "mov gs:[{query_pc}], rax",
+    "mov gs:[{query_slot}], rsp",
+    "mov gs:[{query_back}], r8",
+    "mov gs:[{query_arguments}], rdi",
+    "mov gs:[{query_arguments}+8], rsi",
+    "jmp 4b",
     // --- a watched function may have returned here, if one is open --------------------------------------
     "8:",
     "mov rcx, gs:[{spill_rcx}]",
@@ -92,7 +125,7 @@ global_asm!(
     "shl rax, 3",
     "add rax, gs:[{open_first}]",
     "cmp r8, [rax - {open_bytes} + {open_back}]",
-    "jne event_by_rust",
+    "jne 6f",
     "mov rdi, [rax - {open_bytes} + {open_slot}]",
     "lea rsi, [rdi + 8]",
     "cmp rsi, rsp",
@@ -105,11 +138,21 @@ global_asm!(
     "3:",
     "mov ecx, [rax - {open_bytes} + {open_function}]",
     "mov gs:[{ea}], rcx",
+    "mov ecx, [rax - {open_bytes} + {open_return_borrows}]",
+    "mov gs:[{extra}], rcx",
     "mov rax, gs:[{spill_rax}]",
     "mov rcx, gs:[{gpr}+16]",
     "mov gs:[{vectors_at}], rax",
     "mov gs:[{vectors_at}+8], rcx",
     "jmp event_record",
+    // a call that was not recorded
+    "6:",
+    "cmp r8, gs:[{query_back}]",
+    "jne event_by_rust",
+    "lea rsi, [rsp - 8]",
+    "cmp rsi, gs:[{query_repeated}]",
+    "jne event_by_rust",
+    "mov qword ptr gs:[{query_repeated}], 0",
     "7:",
     restore!(),
     "jmp qword ptr gs:[{resume}]",
@@ -122,6 +165,17 @@ global_asm!(
     open_calls = const calls(offset_of!(OpenCalls, len)),
     open_first = const calls(offset_of!(OpenCalls, first)),
     open_function = const offset_of!(Open, function),
+    open_return_borrows = const offset_of!(Open, return_borrows),
+    order = const RecordPlan::ORDER,
+    queries = const RecordPlan::QUERIES,
+    query_pc = const offset_of!(Context, areas.calls.query.pc),
+    query_slot = const offset_of!(Context, areas.calls.query.slot),
+    query_back = const offset_of!(Context, areas.calls.query.back),
+    query_arguments = const offset_of!(Context, areas.calls.query.arguments),
+    query_repeated = const offset_of!(Context, areas.calls.query.repeated),
+    order_mask = const RecordPlan::ORDER_MASK,
+    plain_locks = const Order::Releases as u32,
+    extra = const offset_of!(Context, areas.events.extra),
     open_room = const calls(offset_of!(OpenCalls, room)),
     open_slot = const offset_of!(Open, slot),
     pc = const offset_of!(Context, pc),
@@ -140,6 +194,8 @@ global_asm!(
 );
 
 const _: () = assert!(size_of::<Open>() == 3 * 8);
+// Those from 1 to `plain_locks` are plain locks.
+const _: () = assert!(Order::Acquires as u32 == 1 && Order::Releases as u32 == 2);
 
 unsafe extern "C" {
     fn calls_call();

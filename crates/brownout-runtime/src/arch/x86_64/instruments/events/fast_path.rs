@@ -27,7 +27,7 @@ use crate::instruments::unwind::memo_layout as memo;
 use crate::translator::context::Context;
 use crate::wire::{self, Producer};
 use brownout_ring::watch::Order;
-use brownout_ring::{Control, RING_BYTES, Record, Slot, recording};
+use brownout_ring::{BORROWED, Control, RING_BYTES, Record, Slot, recording};
 use core::arch::global_asm;
 use core::mem::offset_of;
 
@@ -169,6 +169,9 @@ global_asm!(
     "mov [rcx + {record_size}], r8d",
     "mov [rcx + {record_addr}], rdi",
     "mov rdi, [rip + {control}]",
+    "test byte ptr [rdx + {order}], {borrows} + {may_borrow}",
+    "jne 8f",
+    "2:",
     "cmp byte ptr [rip + {alone}], 0",
     "je 3f",
     "mov rax, [rdi + {next_seq}]",
@@ -179,6 +182,7 @@ global_asm!(
     "mov eax, 1",
     "lock xadd [rdi + {next_seq}], rax",
     "4:",
+    "event_numbered:",
     "mov [rcx + {record_seq}], rax",
     // --- the payload, in words as it was stored: wider loads would wait for the stores to drain --------
     "add rcx, {head_bytes}",
@@ -247,7 +251,7 @@ global_asm!(
     "inc qword ptr [rcx]",
     // what the function means for the order of threads
     "movzx eax, byte ptr [rdx + {order}]",
-    "test eax, eax",
+    "and eax, {order_mask}",
     "je 4b",
     "movabs rcx, {renewal}",
     "cmp eax, {unknown}",
@@ -272,6 +276,15 @@ global_asm!(
     "9:",
     restore!(),
     "jmp gate_exit",
+    // --- a record that no other thread waits for: the number that will be drawn next --------------------
+    "8:",
+    "js 7f",
+    "cmp byte ptr gs:[{extra}], 0",
+    "je 2b",
+    "7:",
+    "mov rax, [rdi + {next_seq}]",
+    "bts rax, {borrowed}",
+    "jmp event_numbered",
     gpr = const offset_of!(Context, cpu.gpr),
     locks = const offset_of!(Context, areas.locks.busy),
     spill_rcx = const offset_of!(Context, cpu.spill_rcx),
@@ -294,6 +307,10 @@ global_asm!(
     source = const RecordPlan::SOURCE,
     effect = const RecordPlan::EFFECT,
     order = const RecordPlan::ORDER,
+    borrows = const RecordPlan::BORROWS,
+    may_borrow = const RecordPlan::MAY_BORROW,
+    borrowed = const BORROWED.trailing_zeros(),
+    order_mask = const RecordPlan::ORDER_MASK,
     unknown = const Order::Unknown as u32,
     releases = const Order::Releases as u32,
     renewal = const repeated_loads::RENEWAL as i64,

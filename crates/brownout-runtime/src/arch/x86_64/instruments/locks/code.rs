@@ -18,6 +18,11 @@ pub fn sets_numbered_bit(logged: &LoggedInstruction) -> bool {
     AtomicForm::parts(logged.form).is_some_and(|(action, _)| action == Action::SetNumberedBit)
 }
 
+/// Whether what an instruction does is logged.
+pub fn is_logged(insn: &Instruction) -> bool {
+    AtomicForm::of(insn).is_some()
+}
+
 /// Emits what is needed before an instruction.
 pub fn before(insn: &Instruction, out: &mut Emission<'_>) {
     let Some(form) = AtomicForm::of(insn) else {

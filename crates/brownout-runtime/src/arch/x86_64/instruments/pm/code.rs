@@ -7,7 +7,7 @@ use crate::instruments::events::Sites;
 use crate::instruments::pm::site::{SITES, SiteKind};
 use crate::wire;
 use brownout_ring::{fence, flush};
-use iced_x86::{Instruction, Mnemonic};
+use iced_x86::{FlowControl, Instruction, Mnemonic};
 
 /// How an instruction is translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub struct PmCode {
     sites: Sites<SiteKind>,
     /// Instructions that have touched a candidate.
     touched: FastSet<u64>,
+    /// Those of them that have stored to one.
+    storing: FastSet<u64>,
     loads: bool,
 }
 
@@ -73,6 +75,7 @@ impl PmCode {
         PmCode {
             sites: Sites::new(&SITES),
             touched: FastSet::default(),
+            storing: FastSet::default(),
             loads: wire::wants_loads(),
         }
     }
@@ -84,11 +87,28 @@ impl PmCode {
     /// Forgets which instructions of a range have touched candidates: they are gone.
     pub fn forget(&mut self, start: u64, end: u64) {
         self.touched.retain(|pc| !(start..end).contains(pc));
+        self.storing.retain(|pc| !(start..end).contains(pc));
     }
 
     /// Notes that the instruction at `pc` touched a candidate. False if that was known.
     pub fn touch(&mut self, pc: u64) -> bool {
         self.touched.insert(pc)
+    }
+
+    /// Notes that the instruction at `pc` is about to store to a candidate. What was known about it is then out of date.
+    pub fn stores(&mut self, pc: u64) {
+        if self.storing.insert(pc) {
+            self.touched.remove(&pc);
+        }
+    }
+
+    /// Whether the stack of a branch is a candidate. Calls that have their target in memory mostly touch one only there.
+    pub fn has_observed_stack(&self, insn: &Instruction) -> bool {
+        if insn.flow_control() == FlowControl::IndirectCall {
+            self.storing.contains(&insn.ip())
+        } else {
+            self.touched.contains(&insn.ip())
+        }
     }
 
     /// Whether the instruction at `pc` has touched a candidate.

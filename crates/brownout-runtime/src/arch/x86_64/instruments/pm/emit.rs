@@ -10,7 +10,7 @@ use crate::arch::translator::translate::{Emission, has_memory, number, register}
 use crate::instruments::pm::site::{SiteKind, site as pm_site};
 use crate::slot;
 use crate::translator::cache::Repair;
-use iced_x86::{Instruction, Mnemonic, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 const RAX: u8 = 0;
 const RCX: u8 = 1;
@@ -26,11 +26,9 @@ impl PmCode {
                 size,
                 capture,
             } => {
-                let entry = match pm_site(site).kind {
-                    SiteKind::Load => slot!(areas.pm.to_begin_load),
-                    _ => slot!(areas.pm.to_begin),
-                };
-                out.access(insn, (site, size), entry, capture);
+                let loads = pm_site(site).kind == SiteKind::Load;
+                out.access(insn, (site, size), loads, capture);
+                out.end_access(loads);
             }
             Treatment::Emulate { site } => out.emulate(site),
             Treatment::Scatter { site } => out.scatter(insn, site),
@@ -47,11 +45,30 @@ impl PmCode {
         out.emulate(site);
     }
 
-    /// Emits the load of the target of a branch from persistent memory.
+    /// Emits the load of the target of a branch from persistent memory, into `next_pc`.
     pub fn emit_target(&mut self, insn: &Instruction, out: &mut Emission<'_>) {
-        let site = self.add(insn, SiteKind::Emulated(EmulatedForm::Target), 8);
-        out.emulate(site);
+        if insn.op0_kind() != OpKind::Memory {
+            let site = self.add(insn, SiteKind::Emulated(EmulatedForm::Target), 8);
+            return out.emulate(site);
+        }
+        let load = target_load(insn);
+        let site = self.add(&load, SiteKind::Load, 8);
+        out.out.gs_store(slot!(areas.pm.branch_rcx), RCX);
+        out.access(&load, (site, 8), true, Capture::Nothing);
+        out.out.gs_store(slot!(next_pc), RCX);
+        out.out.gs_load(RCX, slot!(areas.pm.branch_rcx));
+        out.end_access(true);
     }
+}
+
+/// The load into rcx of the target that a branch has in memory.
+fn target_load(insn: &Instruction) -> Instruction {
+    let mut load = *insn;
+    load.set_code(Code::Mov_r64_rm64);
+    load.set_op0_kind(OpKind::Register);
+    load.set_op0_register(Register::RCX);
+    load.set_op1_kind(OpKind::Memory);
+    load
 }
 
 impl Emission<'_> {
@@ -60,12 +77,12 @@ impl Emission<'_> {
         self.visit(site, slot!(areas.pm.to_emulate));
     }
 
-    /// The access is made at the address that the begin routine at `entry` chooses.
+    /// The access is made at the address that the begin routine chooses.
     fn access(
         &mut self,
         insn: &Instruction,
         (site, size): (u32, u32),
-        entry: i32,
+        loads: bool,
         capture: Capture,
     ) {
         let (changed, scratch) = relocated(insn, self.analyst);
@@ -80,7 +97,11 @@ impl Emission<'_> {
         self.out.gs_store_imm32(slot!(argument), site);
         let after = self.out.here() + 13 + 8;
         self.out.gs_store_imm(slot!(areas.pm.return_to), after);
-        self.out.jmp_gs(entry);
+        self.out.jmp_gs(if loads {
+            slot!(areas.pm.to_begin_load)
+        } else {
+            slot!(areas.pm.to_begin)
+        });
         debug_assert_eq!(self.out.here(), after);
 
         self.capture_mask(capture);
@@ -98,7 +119,31 @@ impl Emission<'_> {
             self.out.put(&[0x65, 0x0f, 0x94, 0x04, 0x25]);
             self.out.put_u32(slot!(areas.events.extra) as u32);
         }
-        self.visit(site, slot!(areas.pm.to_end));
+    }
+
+    /// Records the access, if it was to a candidate.
+    fn end_access(&mut self, loads: bool) {
+        if loads {
+            // Most loads are left out, and hold no lock.
+            self.if_slot(slot!(areas.events.lock), |out| {
+                out.visit_again(slot!(areas.pm.to_end));
+            });
+        } else {
+            self.visit_again(slot!(areas.pm.to_end));
+        }
+    }
+
+    /// Runs what `then` emits if a slot is not zero. Registers and flags are those of the target there.
+    fn if_slot(&mut self, slot: i32, then: impl FnOnce(&mut Self)) {
+        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
+        self.out.gs_load(RCX, slot);
+        // jrcxz
+        self.out.put(&[0xe3, 0]);
+        let hop = self.out.here() - 1;
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
+        then(self);
+        self.out.land_short(hop);
+        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
     }
 
     /// Address of the access into rcx.
@@ -300,15 +345,9 @@ impl Emission<'_> {
 
     /// A locked instruction on other memory: it matters only if the thread has something to order.
     fn locked(&mut self, insn: &Instruction, code: &[u8], site: u32) {
-        self.out.gs_store(slot!(cpu.spill_rcx), RCX);
-        self.out.gs_load(RCX, slot!(areas.events.unordered));
-        // jrcxz over the visit
-        self.out.put(&[0xe3, 0]);
-        let hop = self.out.here() - 1;
-        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
-        self.visit(site, slot!(areas.pm.to_order));
-        self.out.land_short(hop);
-        self.out.gs_load(RCX, slot!(cpu.spill_rcx));
+        self.if_slot(slot!(areas.events.unordered), |out| {
+            out.visit(site, slot!(areas.pm.to_order));
+        });
         self.copy(insn, code);
     }
 }

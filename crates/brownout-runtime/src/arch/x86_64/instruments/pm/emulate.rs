@@ -26,7 +26,7 @@ use crate::translator::signal::{Info, Pending, SIGBUS, SIGSEGV, SIGTRAP};
 use crate::wire::Head;
 use brownout_ring::{kind, store};
 use core::sync::atomic::{AtomicU8, Ordering};
-use iced_x86::{Code, FlowControl, Mnemonic, Register};
+use iced_x86::{Code, Mnemonic, Register};
 
 /// An access of the instruction could not be made, at this address.
 pub enum BadAccess {
@@ -105,7 +105,7 @@ pub fn emulate(context: &mut Context) -> Resumption {
         EmulatedForm::Gather => vector::gather(context, site),
         EmulatedForm::Leave => stack::leave(context, site),
         EmulatedForm::PopFlags => stack::pop_flags(context, site),
-        EmulatedForm::Target => target(context, site),
+        EmulatedForm::Target => target(context),
         EmulatedForm::Translate => translate(context, site),
         EmulatedForm::Line => line(context, site),
         EmulatedForm::ZeroLine => zero_line(context, site),
@@ -308,12 +308,9 @@ fn translate(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
     Ok(())
 }
 
-/// The target of an indirect branch or a return, left in `next_pc`, which only system calls use.
-fn target(context: &mut Context, site: &PmSite) -> Result<(), BadAccess> {
-    let address = match site.insn.flow_control() {
-        FlowControl::Return => context.cpu.gpr[reg::RSP],
-        _ => effective_address(&site.insn, context),
-    };
+/// The target of a return, left in `next_pc`, which only system calls use.
+fn target(context: &mut Context) -> Result<(), BadAccess> {
+    let address = context.cpu.gpr[reg::RSP];
     let mut bytes = [0u8; 8];
     BadAccess::unless_aligned(context, address, bytes.len())?;
     load(context, address, &mut bytes)?;

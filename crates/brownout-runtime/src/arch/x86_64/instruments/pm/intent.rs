@@ -63,6 +63,8 @@ global_asm!(
     "mov rax, gs:[{head}]",
     "mov [rcx + {intent_at}], rax",
     // the loads of other threads are not equal to earlier ones any more
+    "cmp qword ptr gs:[{seen}], 0",
+    "je 7f",
     "mov rax, gs:[{lock}]",
     "mov rdx, gs:[{this}]",
     "cmp [rax + {storer}], rdx",
@@ -120,6 +122,7 @@ global_asm!(
     alias = const offset_of!(Context, areas.events.memory),
     this = const offset_of!(Context, this),
     lock = const offset_of!(Context, areas.events.lock),
+    seen = const offset_of!(Context, areas.pm.seen),
     storer = const crate::instruments::pm::stripes::STORER,
     version = const crate::instruments::pm::stripes::VERSION,
     vectors = const offset_of!(Context, areas.events.payload),

@@ -134,8 +134,8 @@ fn slot(offset: u64) -> Option<String> {
         to_syscall = to_syscall; to_resync = to_resync; to_unsupported = to_unsupported;
         to_stale = to_stale; to_hash = to_hash;
         address = areas.events.address; memory = areas.events.memory; extra = areas.events.extra;
-        unordered = areas.events.unordered; payload = areas.events.payload;
-        size = areas.pm.size; return_to = areas.pm.return_to; to_begin = areas.pm.to_begin;
+        unordered = areas.events.unordered; lock = areas.events.lock; payload = areas.events.payload;
+        size = areas.pm.size; return_to = areas.pm.return_to; to_begin = areas.pm.to_begin; to_begin_load = areas.pm.to_begin_load; branch_rcx = areas.pm.branch_rcx;
         to_end = areas.pm.to_end; to_emulate = areas.pm.to_emulate; to_order = areas.pm.to_order;
         to_call = areas.calls.to_call; to_return = areas.calls.to_return;
     );

@@ -21,6 +21,11 @@ impl Emission<'_> {
     /// `Context::argument`, and `Context::resume` to the code behind the visit.
     pub fn visit(&mut self, argument: u32, entry: i32) {
         self.out.gs_store_imm32(slot!(argument), argument);
+        self.visit_again(entry);
+    }
+
+    /// As [`Emission::visit`], with the argument that the context has.
+    pub fn visit_again(&mut self, entry: i32) {
         // mov qword gs:[resume], imm32 takes 13 bytes, the jump 8
         let after = self.out.here() + 13 + 8;
         self.out.gs_store_imm(slot!(resume), after);

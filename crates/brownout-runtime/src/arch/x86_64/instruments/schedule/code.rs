@@ -1,6 +1,6 @@
 //! The code that counts steps, branches and pauses, and instructions whose results are not the same in each run.
 
-use super::pm::form::is_locked;
+use crate::arch::instruments::pm::form::is_locked;
 use crate::arch::translator::cpu::reg;
 use crate::arch::translator::translate::{Emission, number};
 use crate::instruments::schedule::exits;

@@ -1,0 +1,71 @@
+//! What copies of a process do besides reading explored files: memory that they write, and other files that they open.
+
+use brownout_engine::explore::{SharedEffect, Step};
+
+use crate::fixture::{Recovery, exited, words};
+
+#[test]
+fn copies_that_write_much_memory_have_their_own() {
+    // Memory of the heap, that of a mapping, and that of one which is made in between; all of it is written before and after each choice.
+    let recovery = Recovery::new(
+        "enum { BLOCKS = 96, WORDS = 8192, LARGE = 600000 };
+         uint64_t *blocks[BLOCKS], *large = calloc(LARGE, 8), a, b, wrong = 0;
+         for (int i = 0; i < BLOCKS; i++) {
+           blocks[i] = malloc(8 * WORDS);
+           for (int j = 0; j < WORDS; j++) blocks[i][j] = i * j;
+         }
+         for (int i = 0; i < LARGE; i++) large[i] = i;
+         a = pool[0];
+         uint64_t *later = mmap(0, 8 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+         for (int i = 0; i < LARGE; i++) { wrong |= later[i]; later[i] = a + i; }
+         for (int i = 0; i < BLOCKS; i++) for (int j = 0; j < WORDS; j++) blocks[i][j] += a;
+         for (int i = 0; i < LARGE; i++) large[i] += a;
+         b = pool[8];
+         for (int i = 0; i < BLOCKS; i++) for (int j = 0; j < WORDS; j++) wrong |= (blocks[i][j] += b) != i * j + a + b;
+         for (int i = 0; i < LARGE; i++) wrong |= (large[i] += b) != i + a + b || (later[i] += b) != i + a + b;
+         munmap(later, 8 * LARGE);
+         return wrong ? 99 : 10 * a + b;",
+    );
+    let values = [0, 1, 2, 3, 4, 5];
+    let ends = recovery.explore(&[(0, 8), (64, 72)], |_| words(&values));
+    let seen: Vec<_> = ends.iter().map(|end| end.end).collect();
+    let pairs = values.iter().flat_map(|a| values.map(|b| 10 * a + b));
+    let expected: Vec<_> = pairs.map(|status| exited(status as i32)).collect();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn files_may_be_opened_for_writing_and_what_goes_nowhere_may_be_written() {
+    let recovery = Recovery::new(
+        "int null = open(\"/dev/null\", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+         char path[4096]; sprintf(path, \"%s.other\", argv[1]); int other = open(path, O_RDWR);
+         struct iovec parts[2] = {{\"a\", 1}, {\"bc\", 2}};
+         int done = write(null, \"text\", 4) + write(null, (char *)pool, 8) + writev(null, parts, 2);
+         return other < 0 || done != 15 ? 99 : pool[0];",
+    );
+    recovery.add_file("pool.other", b"not changed");
+    let ends = recovery.explore(&[(0, 8)], |_| words(&[1, 2]));
+    let seen: Vec<_> = ends.iter().map(|end| end.end).collect();
+    assert_eq!(seen, [exited(1), exited(2)]);
+}
+
+#[test]
+fn a_file_that_is_changed_has_to_be_run_anew() {
+    let open = "char path[4096]; sprintf(path, \"%s.other\", argv[1]);";
+    for (effect, call) in [
+        ("open(path, O_WRONLY | O_TRUNC);", libc::SYS_openat),
+        ("write(open(path, O_RDWR), \"x\", 1);", libc::SYS_write),
+        ("ftruncate(open(path, O_RDWR), 3);", libc::SYS_ftruncate),
+        ("open(\"/dev/full\", O_WRONLY);", libc::SYS_openat),
+    ] {
+        let recovery = Recovery::new(&format!("{open} {effect}"));
+        recovery.add_file("pool.other", b"not changed");
+        let (_, step) = recovery.start(&[(0, 8)]);
+        let expected = call as u32;
+        assert!(
+            matches!(step, Step::RunAnew(SharedEffect::Call(call)) if call == expected),
+            "{effect}: {step:?}"
+        );
+        assert_eq!(recovery.file("pool.other"), b"not changed", "{effect}");
+    }
+}

@@ -1,0 +1,215 @@
+//! What a callee stores to, in terms of its caller.
+//!
+//! Hippocrates moves a repair from a function that stores for its callers to one of its call sites (§3.4.2.4), because the function may also serve
+//! volatile memory. Where the address that the function stores to depends on nothing but its parameters, the arguments of the call take
+//! their place, and the caller can flush the object itself.
+//!
+//! Can miss: addresses that local variables hold; calls through pointers and of virtual functions.
+
+use tree_sitter::Node;
+
+use crate::RepairRefusal;
+use crate::macros::substitute;
+use crate::statement::Statement;
+use crate::stored_object::{StoredObject, arguments, callee, has_effect, primary};
+use crate::syntax::{SourceLanguage, SourceTree, descendants};
+
+/// The object that a statement of a callee stores to, as its caller can name it at the call in `call`.
+pub(crate) fn in_caller(
+    object: &StoredObject,
+    inside: &Statement<'_>,
+    call: &Statement<'_>,
+    line: u32,
+    column: Option<u32>,
+) -> Result<StoredObject, RepairRefusal> {
+    let refused = || not_in_caller(object, inside);
+    let function = inside.function().ok_or_else(refused)?;
+    let parameters = parameters(inside.source, function);
+    let position = column.and_then(|_| call.source.offset(line, column));
+    let site = call.call_at(position).ok_or_else(refused)?;
+    let given = arguments(site);
+    let name = callee(call.source, site);
+    let is_call = name.is_some() && name == function_name(inside.source, function);
+    let is_plain = |node: &Node<'_>| !has_effect(call.source, *node);
+    let is_usable = object.saved.is_none()
+        && is_call
+        && given.len() == parameters.len()
+        && given.iter().all(is_plain)
+        && !parameters
+            .iter()
+            .any(|name| is_assigned(inside.source, function, name));
+    if !is_usable {
+        return Err(refused());
+    }
+    let texts: Vec<String> = given
+        .iter()
+        .map(|node| primary(call.source.text_of(*node)))
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let replaced = |text: &String| {
+        let names = variables(text, inside.source.language)?;
+        let is_known = names.iter().all(|name| parameters.contains(name));
+        is_known.then(|| substitute(text, &parameters, &texts))
+    };
+    let optional = |text: &Option<String>| match text {
+        Some(text) => replaced(text).map(Some),
+        None => Some(None),
+    };
+    Ok(StoredObject {
+        address: replaced(&object.address).ok_or_else(refused)?,
+        place: optional(&object.place).ok_or_else(refused)?,
+        length: optional(&object.length).ok_or_else(refused)?,
+        saved: None,
+    })
+}
+
+pub(crate) fn not_in_caller(object: &StoredObject, inside: &Statement<'_>) -> RepairRefusal {
+    let name = object.place.as_ref().unwrap_or(&object.address);
+    RepairRefusal::NotInCaller {
+        file: inside.source.path.clone(),
+        line: inside.lines().start,
+        object: name.clone(),
+    }
+}
+
+/// Whether a function stores at a pointer to `void` or to characters that it is given: it serves memory of any kind.
+pub(crate) fn is_generic(object: &StoredObject, inside: &Statement<'_>) -> bool {
+    let Some(function) = inside.function() else {
+        return false;
+    };
+    let declarations = descendants(function).into_iter();
+    let mut parameters = declarations.filter(|node| node.kind() == "parameter_declaration");
+    parameters.any(|parameter| {
+        let text = inside.source.text_of(parameter);
+        let kind = parameter.child_by_field_name("type");
+        let kind = kind.map(|kind| inside.source.text_of(kind));
+        let is_bytes =
+            kind.is_some_and(|kind| matches!(kind, "void" | "char" | "unsigned char" | "uint8_t"));
+        let name = text.rsplit(['*', ' ']).next();
+        is_bytes && text.contains('*') && name == Some(object.address.as_str())
+    })
+}
+
+/// The names of the parameters of a function.
+fn parameters(source: &SourceTree, function: Node<'_>) -> Vec<String> {
+    let lists = descendants(function).into_iter();
+    let list = lists
+        .into_iter()
+        .find(|node| matches!(node.kind(), "parameter_list" | "parameters"));
+    let Some(list) = list else { return Vec::new() };
+    let mut cursor = list.walk();
+    let each = list
+        .named_children(&mut cursor)
+        .filter(|node| !node.kind().ends_with("comment"));
+    let names = each.filter_map(|parameter| {
+        let declared = parameter
+            .child_by_field_name("declarator")
+            .or_else(|| parameter.child_by_field_name("pattern"))?;
+        let name = descendants(declared)
+            .into_iter()
+            .find(|node| node.kind() == "identifier")?;
+        Some(source.text_of(name).to_owned())
+    });
+    names.collect()
+}
+
+fn function_name(source: &SourceTree, function: Node<'_>) -> Option<String> {
+    if let Some(name) = function.child_by_field_name("name") {
+        return Some(source.text_of(name).to_owned());
+    }
+    let declarator = function.child_by_field_name("declarator")?;
+    let names = descendants(declarator).into_iter();
+    let name = names.into_iter().find(|node| node.kind() == "identifier")?;
+    Some(source.text_of(name).to_owned())
+}
+
+/// Whether a function changes a variable, or gives its address away.
+fn is_assigned(source: &SourceTree, function: Node<'_>, name: &str) -> bool {
+    descendants(function).into_iter().any(|node| {
+        let changed = match node.kind() {
+            "assignment_expression" | "compound_assignment_expr" => {
+                node.child_by_field_name("left")
+            }
+            "update_expression" => node.child_by_field_name("argument"),
+            "pointer_expression" | "reference_expression"
+                if source.text_of(node).starts_with('&') =>
+            {
+                node.named_child(0)
+            }
+            _ => None,
+        };
+        changed.is_some_and(|changed| {
+            changed.kind() == "identifier" && source.text_of(changed) == name
+        })
+    })
+}
+
+/// The variables and functions that an expression names; `None` if it cannot be parsed.
+fn variables(expression: &str, language: SourceLanguage) -> Option<Vec<String>> {
+    let code = match language {
+        SourceLanguage::Rust => format!("fn f() {{ ({expression}); }}\n"),
+        _ => format!("void f(void) {{ ({expression}); }}\n"),
+    };
+    let source = SourceTree::of_language("expression", code, language)?;
+    let root = source.root();
+    let body = descendants(root)
+        .into_iter()
+        .find(|node| matches!(node.kind(), "compound_statement" | "block"))?;
+    if root.has_error() {
+        return None;
+    }
+    let names = descendants(body)
+        .into_iter()
+        .filter(|node| node.kind() == "identifier");
+    Some(names.map(|node| source.text_of(node).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::macros::MacroDefinitions;
+
+    /// The store at line 2, as the call at line 6 names it.
+    fn hoisted(store: &str, call: &str) -> Result<StoredObject, RepairRefusal> {
+        let text = format!(
+            "void set(struct s *s, int i, size_t n) {{\n{store}\n}}\n\nvoid caller(struct t *t) {{\n{call}\n}}\n"
+        );
+        let source = SourceTree::new("x.c", text).unwrap();
+        let inside = Statement::at(&source, 2, None)?;
+        let object = StoredObject::of(&inside, 2, None, &MacroDefinitions::default())?;
+        let outside = Statement::at(&source, 6, None)?;
+        in_caller(&object, &inside, &outside, 6, None)
+    }
+
+    #[test]
+    fn arguments_take_the_place_of_parameters() {
+        let object = hoisted("s->word[i] = 1;", "set(&t->first, 3, 0);").unwrap();
+        assert_eq!(object.address, "&(&t->first)->word[3]");
+        let object = hoisted("memcpy(s, source(), n);", "set(t, 0, sizeof *t);").unwrap();
+        assert_eq!(
+            (object.address.as_str(), object.length.as_deref()),
+            ("t", Some("(sizeof *t)"))
+        );
+    }
+
+    #[test]
+    fn a_function_that_is_given_bytes_is_generic() {
+        let text = "void copy(void *to, const char *from) {\nmemcpy(to, from, 8);\n}\nvoid set(struct s *s) {\ns->x = 1;\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let generic = |line| {
+            let inside = Statement::at(&source, line, None).unwrap();
+            let object = StoredObject::of(&inside, line, None, &MacroDefinitions::default());
+            is_generic(&object.unwrap(), &inside)
+        };
+        assert!(generic(2));
+        assert!(!generic(5));
+    }
+
+    #[test]
+    fn local_and_changed_variables_are_refused() {
+        assert!(hoisted("local->x = 1;", "set(t, 0, 0);").is_err());
+        assert!(hoisted("{ s->x = 1; } s++;", "set(t, 0, 0);").is_err());
+        assert!(hoisted("s->x = 1;", "set(next(), 0, 0);").is_err());
+        assert!(hoisted("s->x = 1;", "other(t, 0, 0);").is_err());
+    }
+}

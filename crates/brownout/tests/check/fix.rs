@@ -1,0 +1,196 @@
+//! `brownout fix` as users see it.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use crate::{TestDir, bugs};
+
+/// How the tests' program is built.
+const BUILD: &str = "cc -O1 -g -Wall -o counter counter.c";
+
+/// A directory with results that have a `missing-flush`.
+fn checked() -> TestDir {
+    let dir = TestDir::new();
+    let run = dir.check(&[], &["last"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    dir
+}
+
+#[test]
+fn a_patch_is_printed_and_the_sources_stay_as_they_are() {
+    let dir = checked();
+    let before = dir.read("counter.c");
+    let run = dir.brownout(&["fix", "brownout.out", "--patch", "fix.diff"]);
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("1 of 1 finding repaired"),
+        "{}",
+        run.stdout
+    );
+    let patch = dir.read("fix.diff");
+    assert!(run.stdout.ends_with(&patch), "{}", run.stdout);
+    assert!(
+        patch.contains("-\t\tif (strcmp(argv[i], \"last\") == 0)\n"),
+        "{patch}"
+    );
+    assert!(
+        patch.contains("+\t\tif (strcmp(argv[i], \"last\") == 0) {\n"),
+        "{patch}"
+    );
+    assert!(
+        patch.contains("+\t\t\tFLUSH(&counter->steps);\n+\t\t\t_mm_sfence();\n+\t\t}\n"),
+        "{patch}"
+    );
+    assert_eq!(dir.read("counter.c"), before);
+    let finding = &dir.findings()[0];
+    assert_eq!(finding["fix"]["proof"], "trace");
+    assert_eq!(finding["fix"]["diff"], patch);
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
+    let fixes = &sarif["runs"][0]["results"][0]["fixes"];
+    assert!(
+        fixes[0]["artifactChanges"][0]["replacements"].is_array(),
+        "{fixes}"
+    );
+}
+
+#[test]
+fn an_applied_patch_repairs_the_program() {
+    let dir = checked();
+    let run = dir.brownout(&["fix", "brownout.out", "--apply"]);
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    dir.compile_again();
+    let run = dir.check(&[], &["last"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), [""; 0]);
+}
+
+#[test]
+fn only_the_rebuilt_program_proves_a_repair() {
+    let dir = checked();
+    let before = [
+        fs::read(dir.path("counter")).unwrap(),
+        fs::read(dir.path("pool")).unwrap(),
+    ];
+    let run = dir.brownout(&["fix", "brownout.out", "--build", BUILD]);
+    if run.stderr.contains("allows no private view") {
+        assert_eq!(run.status, Some(2));
+        return;
+    }
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stdout
+            .contains("proven: the rebuilt program does not show it"),
+        "{}",
+        run.stdout
+    );
+    assert_eq!(dir.findings()[0]["fix"]["proof"], "rebuilt");
+    let after = [
+        fs::read(dir.path("counter")).unwrap(),
+        fs::read(dir.path("pool")).unwrap(),
+    ];
+    assert!(before == after, "the build has changed files");
+}
+
+#[test]
+fn a_build_that_fails_proves_nothing() {
+    let dir = checked();
+    let run = dir.brownout(&[
+        "fix",
+        "brownout.out",
+        "--apply",
+        "--build",
+        "echo no luck; false",
+    ]);
+    if run.stderr.contains("allows no private view") {
+        return;
+    }
+    assert_eq!(run.status, Some(1), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stderr.contains("could not be built\nno luck"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        run.stderr.contains("the sources were not changed"),
+        "{}",
+        run.stderr
+    );
+    assert!(
+        !dir.read("counter.c")
+            .contains("FLUSH(&counter->steps);\n\t\t}")
+    );
+    assert_eq!(dir.findings()[0]["fix"], Value::Null);
+}
+
+#[test]
+fn a_source_that_is_newer_than_the_program_is_refused() {
+    let dir = checked();
+    let source = fs::File::options().append(true).open(dir.path("counter.c"));
+    let later = SystemTime::now() + Duration::from_secs(60);
+    source.unwrap().set_modified(later).unwrap();
+    let run = dir.brownout(&["fix", "brownout.out"]);
+    assert_eq!(run.status, Some(1), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("it is newer than the program"),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn other_findings_are_refused_with_a_reason_unless_they_are_named() {
+    let dir = TestDir::new();
+    dir.check(&[], &["scratch"]);
+    let run = dir.brownout(&["fix", "brownout.out"]);
+    assert_eq!(run.status, Some(1), "{}{}", run.stdout, run.stderr);
+    assert!(
+        run.stdout.contains("brownout fix DIR transient-data"),
+        "{}",
+        run.stdout
+    );
+    let run = dir.brownout(&["fix", "brownout.out", "transient-data", "--format", "json"]);
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    let first: Value = serde_json::from_str(run.stdout.lines().next().unwrap()).unwrap();
+    assert_eq!(first["repaired"], true);
+    assert_eq!(first["proof"], "trace");
+    let code = first["code"][0].as_str().unwrap();
+    assert_eq!(code, "FLUSH(&counter->scratch);");
+}
+
+#[test]
+fn a_finding_that_is_not_there_is_an_error() {
+    let dir = checked();
+    let run = dir.brownout(&["fix", "brownout.out", "ffffffff"]);
+    assert_eq!(run.status, Some(2));
+    assert!(
+        run.stderr.contains("does not identify one finding"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn the_missing_flush_of_the_demo_is_repaired() {
+    let dir = TestDir::new();
+    dir.brownout(&["demo", "--keep", "demo"]);
+    let run = dir.brownout(&["fix", "demo/brownout.out", "--apply"]);
+    assert_eq!(run.status, Some(0), "{}{}", run.stdout, run.stderr);
+    let order = "flushes and fences cannot change the order of stores";
+    assert!(run.stdout.contains(order), "{}", run.stdout);
+    let added = "+\tflush(&store->entries, sizeof(store->entries));\n";
+    assert!(run.stdout.contains(added), "{}", run.stdout);
+    let compiled = Command::new("cc")
+        .args([
+            "-g", "-O2", "-Wall", "-Wextra", "-Werror", "-o", "kvlog", "kvlog.c",
+        ])
+        .current_dir(dir.path("demo"))
+        .status();
+    assert!(compiled.unwrap().success());
+    let check = ["check", "--", "demo/kvlog", "demo/new-store", "put", "50"];
+    let run = dir.brownout(&check);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert_eq!(bugs(&dir.findings()), [""; 0]);
+}

@@ -1,0 +1,155 @@
+//! `--schedule` and `--schedules`: one order of threads, or several.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus");
+
+/// A program of the corpus in a directory of its own.
+struct BuiltProgram {
+    directory: tempfile::TempDir,
+}
+
+impl BuiltProgram {
+    fn new(name: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-g", "-pthread", "-DNO_CLWB", "-o"]);
+        compiler.arg(directory.path().join("program"));
+        compiler.arg(Path::new(CORPUS).join(name));
+        assert!(compiler.status().unwrap().success(), "{name}");
+        Self { directory }
+    }
+
+    fn brownout(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_brownout"));
+        command.args(arguments).current_dir(self.directory.path());
+        command.output().unwrap()
+    }
+
+    /// Runs brownout on the program, without a pool of an earlier run.
+    fn run(&self, arguments: &[&str]) -> Output {
+        let _ = std::fs::remove_file(self.directory.path().join("pool"));
+        self.brownout(&[arguments, &["--", "./program", "pool"]].concat())
+    }
+
+    fn finding(&self) -> serde_json::Value {
+        let path = self.directory.path().join("brownout.out/findings.jsonl");
+        let findings = std::fs::read_to_string(path).unwrap();
+        assert_eq!(findings.lines().count(), 1, "{findings}");
+        serde_json::from_str(&findings).unwrap()
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_recording_is_compared_with_an_earlier_one_of_the_same_schedule() {
+    let program = BuiltProgram::new("missing-flush/only_if_threads_meet.c");
+    let first = program.run(&["record", "--schedule", "2:102", "-o", "first"]);
+    assert!(first.status.success(), "{}", stderr(&first));
+    if stderr(&first).contains("addresses, which the system does not allow to fix") {
+        // Then no two recordings are the same.
+        return;
+    }
+    let same = ["record", "--same-as", "first", "--schedule"];
+    let again = program.run(&[&same[..], &["2:102", "-o", "again"]].concat());
+    assert!(again.status.success(), "{}", stderr(&again));
+    assert!(stderr(&again).contains("the same events as in `first`"));
+
+    let other = program.run(&[&same[..], &["1", "-o", "other"]].concat());
+    assert_eq!(other.status.code(), Some(3), "{}", stderr(&other));
+    let text = stderr(&other);
+    assert!(
+        text.contains("differs from `first`, first at event"),
+        "{text}"
+    );
+    assert!(text.contains("there: thread"), "{text}");
+
+    let itself = program.run(&[&same[..], &["2:102", "-o", "first"]].concat());
+    assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
+}
+
+#[test]
+fn the_schedule_of_a_finding_shows_it_again() {
+    let program = BuiltProgram::new("missing-flush/only_if_threads_meet.c");
+    let swept = program.run(&["check", "--schedules", "8"]);
+    assert_eq!(swept.status.code(), Some(1), "{}", stderr(&swept));
+    let found = program.finding();
+    let schedule = found["evidence"]["details"]["schedule"].as_str().unwrap();
+    let once = program.run(&["check", "--schedule", schedule]);
+    assert_eq!(once.status.code(), Some(1), "{}", stderr(&once));
+    assert_eq!(program.finding()["id"], found["id"]);
+    let parts = std::fs::read_dir(program.directory.path().join("brownout.out")).unwrap();
+    let is_part = |entry: &std::fs::DirEntry| entry.path().is_dir();
+    let parts: Vec<_> = parts.flatten().filter(is_part).collect();
+    assert!(parts.is_empty(), "of the earlier run: {parts:?}");
+}
+
+#[test]
+fn each_schedule_finds_the_files_that_the_first_one_found() {
+    let program = BuiltProgram::new("clean/missing_flush_if_threads_meet.c");
+    let pool = program.directory.path().join("pool");
+    let mut content = vec![0x55; 65536];
+    content[4096..].fill(0);
+    std::fs::write(&pool, &content).unwrap();
+    // Files that are younger than the run are taken for new ones.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let swept = program.brownout(&["check", "--schedules", "3", "--", "./program", "pool"]);
+    assert!(swept.status.success(), "{}", stderr(&swept));
+    for trace in ["trace", "schedule-2/trace", "schedule-3/trace"] {
+        let trace = format!("brownout.out/{trace}");
+        let dump = program.brownout(&["dump", &trace, "--full"]);
+        let text = String::from_utf8_lossy(&dump.stdout).into_owned();
+        let content = text.lines().filter(|line| line.contains(" content "));
+        let mut initial = content.filter(|line| line.contains("pool:0x0"));
+        let first = initial.next().unwrap_or_default();
+        let (_, bytes) = first.split_once("] ").unwrap_or_default();
+        assert!(bytes.starts_with(&"55".repeat(4096)), "{trace}");
+        assert_eq!(initial.next(), None, "{trace}");
+    }
+}
+
+#[test]
+fn a_crash_that_only_another_schedule_shows_is_replayed() {
+    let program = BuiltProgram::new("recovery-failed/only_if_threads_meet.c");
+    let recover = ["--recover", "./program pool check"];
+    let swept = program.run(&[&["check", "--schedules", "8"][..], &recover].concat());
+    assert_eq!(swept.status.code(), Some(1), "{}", stderr(&swept));
+    let found = program.finding();
+    assert_eq!(found["rule"], "recovery-failed");
+    let id = found["id"].as_str().unwrap();
+    let replay = program.brownout(&["replay", "brownout.out", id]);
+    let text = String::from_utf8_lossy(&replay.stdout).into_owned() + &stderr(&replay);
+    assert!(text.contains("it does not hold"), "{text}");
+    if let Some(part) = found["evidence"]["details"]["results in"].as_str() {
+        let shown = stderr(&swept);
+        assert!(
+            shown.contains(&format!("brownout replay brownout.out/{part} {id}")),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
+fn bad_schedules_are_refused() {
+    let program = BuiltProgram::new("clean/missing_flush_if_threads_meet.c");
+    for arguments in [
+        &["record", "-o", "t", "--schedule", "x"][..],
+        &["record", "-o", "t", "--schedule", "1:0"],
+        &["record", "-o", "t", "--same-as", "t"],
+        &["check", "--schedules", "0"],
+        &["check", "--schedules", "2", "--schedule", "1"],
+        &["check", "--schedules", "2", "--resume"],
+    ] {
+        let refused = program.run(arguments);
+        assert_eq!(
+            refused.status.code(),
+            Some(2),
+            "{arguments:?}: {}",
+            stderr(&refused)
+        );
+    }
+}

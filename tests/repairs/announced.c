@@ -1,0 +1,23 @@
+/* Data is flushed after what announces it. */
+#include "../pm.h"
+
+static void flush(const void *from, size_t size) {
+  for (uintptr_t line = (uintptr_t)from & ~63ul; line < (uintptr_t)from + size; line += 64)
+    FLUSH(*(char *)line);
+}
+
+static void persist(const void *from, size_t size) {
+  flush(from, size);
+  FENCE();
+}
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  persist(pm, 64);
+  pm[1].word[0] = 42 + argc;
+  // repair: persist(&pm[1].word[0], 8);
+  pm[0].word[0] = 1;
+  persist(&pm[0].word[0], 8);
+  persist(&pm[1].word[0], 8);
+  return 0;
+}

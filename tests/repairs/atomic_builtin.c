@@ -1,0 +1,22 @@
+/* An atomic operation of the compiler stores. */
+#include "../pm.h"
+
+static void flush(const void *from, size_t size) {
+  for (uintptr_t line = (uintptr_t)from & ~63ul; line < (uintptr_t)from + size; line += 64)
+    FLUSH(*(char *)line);
+}
+
+static void persist(const void *from, size_t size) {
+  flush(from, size);
+  FENCE();
+}
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  flush(pm, 64);
+  __atomic_store_n(&pm->word[3], 9, __ATOMIC_RELEASE);
+  // repair: flush(&pm->word[3], 8);
+  pm[1].word[0] = 1;
+  persist(&pm[1].word[0], 8);
+  return 0;
+}

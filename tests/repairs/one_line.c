@@ -1,0 +1,23 @@
+/* Two stores to one line need one flush. */
+#include "../pm.h"
+
+static void flush(const void *from, size_t size) {
+  for (uintptr_t line = (uintptr_t)from & ~63ul; line < (uintptr_t)from + size; line += 64)
+    FLUSH(*(char *)line);
+}
+
+static void persist(const void *from, size_t size) {
+  flush(from, size);
+  FENCE();
+}
+
+int main(int argc, char **argv) {
+  struct line *pm = map_pool(argv[1]);
+  flush(pm, 64);
+  pm->word[0] = 1;
+  pm->word[1] = argc;
+  // repair: flush(pm, 16);
+  pm[1].word[0] = 1;
+  persist(&pm[1].word[0], 8);
+  return 0;
+}

@@ -110,10 +110,10 @@ impl<D: EventDestination> HeldEvents<D> {
                 }
                 self.fence(thread);
             }
-            EventKind::Return { function, .. } if self.outputs.contains(&function) => {
-                if self.reader_of(thread).is_some() {
-                    self.progress.acted.store(true, Ordering::Release);
-                }
+            EventKind::Return { function, .. }
+                if self.outputs.contains(&function) && self.reader_of(thread).is_some() =>
+            {
+                self.progress.acted.store(true, Ordering::Release);
             }
             _ => {}
         }
@@ -214,17 +214,10 @@ impl<D: EventDestination> HeldEvents<D> {
             return false;
         };
         let frames = process.context_frames(event.context);
-        let mut depth = 1;
-        for frame in frames {
-            if depth == self.plan.store.len() {
-                break;
-            }
-            if !self.is_at(event.process, frame.0, depth) {
-                return false;
-            }
-            depth += 1;
-        }
-        true
+        let wanted = 1..self.plan.store.len();
+        wanted
+            .zip(frames)
+            .all(|(depth, frame)| self.is_at(event.process, frame.0, depth))
     }
 
     fn is_at(&self, process: ProcessId, address: u64, depth: usize) -> bool {

@@ -14,7 +14,7 @@ use crate::race_run::RaceRun;
 /// What came of forcing a race.
 pub enum Judgement {
     /// Another thread read the store and acted on it while a crash could lose it.
-    Reproduced(Reproduction),
+    Reproduced(Box<Reproduction>),
     /// Another thread waited for a lock that the storing thread held.
     Blocked {
         locks: Vec<String>,

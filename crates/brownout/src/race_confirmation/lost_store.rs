@@ -32,7 +32,7 @@ pub struct LostStore {
 pub enum ForcedVerdict {
     Passed,
     /// It passes if the store is not lost.
-    Failed(Attempt),
+    Failed(Box<Attempt>),
     /// It also fails if the store is not lost.
     FailsAnyway,
     /// Why it was not run.
@@ -161,7 +161,7 @@ fn recover(
         return Ok(ForcedVerdict::Passed);
     }
     Ok(match attempt(control)?.verdict.passed() {
-        true => ForcedVerdict::Failed(with_loss),
+        true => ForcedVerdict::Failed(Box::new(with_loss)),
         false => ForcedVerdict::FailsAnyway,
     })
 }

@@ -25,6 +25,8 @@ pub struct ForcedRead {
     pub range: FileRange,
     /// What its thread did before the store was durable.
     pub act: Option<ReaderAct>,
+    /// The event from which on a crash cannot lose the store any more; `None` if that did not come.
+    pub until: Option<Time>,
 }
 
 /// What a thread did that has read a store which a crash could lose.
@@ -124,6 +126,7 @@ impl ForcedReads {
                 load: by.time,
                 range,
                 act: None,
+                until: None,
             };
             self.open.push((by.thread, read));
         }
@@ -162,6 +165,7 @@ impl ForcedReads {
         for (_, mut read) in ended {
             // What becomes durable together with the store does not lose its reason.
             read.act = read.act.filter(|act| act.time() < at);
+            read.until = Some(at);
             self.outcome.reads.push(read);
         }
     }
@@ -217,6 +221,7 @@ mod tests {
         let outcome = reads.outcome();
         let sent = ReaderAct::Sent { returned: Time(3) };
         assert_eq!(outcome.reads[0].act, Some(sent));
+        assert_eq!(outcome.reads[0].until, Some(Time(4)));
         assert_eq!(outcome.stores, 1);
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct HeldEvents<D> {
     sites: HashMap<(ProcessId, AppPc, ContextId), bool>,
     outputs: Vec<FunctionId>,
     held: HashMap<ThreadKey, HeldStore>,
-    reader: Option<Reader>,
+    readers: Vec<Reader>,
 }
 
 impl<D: EventDestination> HeldEvents<D> {
@@ -62,7 +62,7 @@ impl<D: EventDestination> HeldEvents<D> {
             sites: HashMap::new(),
             outputs: Vec::new(),
             held: HashMap::new(),
-            reader: None,
+            readers: Vec::new(),
         }
     }
 
@@ -110,10 +110,10 @@ impl<D: EventDestination> HeldEvents<D> {
                 }
                 self.fence(thread);
             }
-            EventKind::Return { function, .. } if self.outputs.contains(&function) => {
-                if self.reader_of(thread).is_some() {
-                    self.progress.acted.store(true, Ordering::Release);
-                }
+            EventKind::Return { function, .. }
+                if self.outputs.contains(&function) && self.reader_of(thread).is_some() =>
+            {
+                self.progress.acted.store(true, Ordering::Release);
             }
             _ => {}
         }
@@ -125,9 +125,8 @@ impl<D: EventDestination> HeldEvents<D> {
     }
 
     fn reader_of(&mut self, thread: ThreadKey) -> Option<&mut Reader> {
-        self.reader
-            .as_mut()
-            .filter(|reader| reader.thread == thread)
+        let mut readers = self.readers.iter_mut();
+        readers.find(|reader| reader.thread == thread)
     }
 
     fn store(&mut self, event: &Event<'_>, range: Option<FileRange>, direct: bool) {
@@ -161,14 +160,15 @@ impl<D: EventDestination> HeldEvents<D> {
     }
 
     fn load(&mut self, thread: ThreadKey, range: Option<FileRange>) {
-        let Some(range) = range.filter(|_| self.reader.is_none()) else {
+        let is_known = self.reader_of(thread).is_some();
+        let Some(range) = range.filter(|_| !is_known) else {
             return;
         };
         let mut held = self.held.iter();
         let read = held.find(|(by, store)| **by != thread && overlaps(store.range, range));
         if let Some((&from, _)) = read {
             self.progress.loaded.store(true, Ordering::Release);
-            self.reader = Some(Reader {
+            self.readers.push(Reader {
                 thread,
                 from,
                 lines: BTreeSet::new(),
@@ -195,14 +195,9 @@ impl<D: EventDestination> HeldEvents<D> {
         }
         if self.held.get(&thread).is_some_and(|store| store.flushed) {
             self.held.remove(&thread);
-            if self
-                .reader
-                .as_ref()
-                .is_some_and(|reader| reader.from == thread)
-            {
-                self.reader = None;
-                self.progress.loaded.store(false, Ordering::Release);
-            }
+            self.readers.retain(|reader| reader.from != thread);
+            let is_read = !self.readers.is_empty();
+            self.progress.loaded.store(is_read, Ordering::Release);
         }
     }
 
@@ -219,17 +214,10 @@ impl<D: EventDestination> HeldEvents<D> {
             return false;
         };
         let frames = process.context_frames(event.context);
-        let mut depth = 1;
-        for frame in frames {
-            if depth == self.plan.store.len() {
-                break;
-            }
-            if !self.is_at(event.process, frame.0, depth) {
-                return false;
-            }
-            depth += 1;
-        }
-        true
+        let wanted = 1..self.plan.store.len();
+        wanted
+            .zip(frames)
+            .all(|(depth, frame)| self.is_at(event.process, frame.0, depth))
     }
 
     fn is_at(&self, process: ProcessId, address: u64, depth: usize) -> bool {

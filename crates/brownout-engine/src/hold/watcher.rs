@@ -16,6 +16,9 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Threads that have not run for so long wait for the one that is held, or for longer than it is worth waiting.
 const QUIET: Duration = Duration::from_millis(200);
 
+/// How long the others run on when one of them has acted: what it does next may do more harm.
+const AFTERMATH: Duration = Duration::from_millis(50);
+
 /// What the events of the target show while a thread is held.
 #[derive(Default)]
 pub(crate) struct HoldProgress {
@@ -61,10 +64,14 @@ struct Hold {
 pub(crate) fn watch(plan: &HoldPlan, progress: &HoldProgress, page: &HoldMap, table: &Table) {
     let started = Instant::now();
     let mut hold: Option<Hold> = None;
+    let mut acted_at: Option<Instant> = None;
     while !progress.over.load(Ordering::Acquire) {
         thread::sleep(LOOK);
-        let acted = progress.acted.load(Ordering::Acquire);
-        if acted || started.elapsed() > plan.time_limit {
+        if progress.acted.load(Ordering::Acquire) {
+            acted_at.get_or_insert_with(Instant::now);
+        }
+        let is_done = acted_at.is_some_and(|at| at.elapsed() > AFTERMATH);
+        if is_done || started.elapsed() > plan.time_limit {
             page.turn_off();
             for pid in processes(table) {
                 process::kill(Pid(pid as i32), Signal::KILL);

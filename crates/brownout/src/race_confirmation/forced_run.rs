@@ -212,13 +212,13 @@ impl<'a> ForcedRun<'a> {
         if let Some((read, act)) = read.and_then(|read| Some((read, read.act?))) {
             let lost = crash(trace, read, act, (self.settings, self.how), console)?;
             return Ok(match lost {
-                Some(lost) => Judgement::Reproduced(Reproduction {
+                Some(lost) => Judgement::Reproduced(Box::new(Reproduction {
                     act,
                     harm: examined.harm,
                     verdict: lost.verdict,
                     token: lost.token,
                     state: lost.state,
-                }),
+                })),
                 None => Judgement::NotForced(
                     "the store was durable before the reader acted on it".to_owned(),
                 ),

@@ -1,6 +1,6 @@
 //! What forcing a race has shown, and how its finding says so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use brownout_race::{Dependence, Harm, LockName, ReaderAct};
 use brownout_report::{Evidence, Finding, FindingId, Severity};
@@ -14,7 +14,7 @@ use crate::race_run::RaceRun;
 /// What came of forcing a race.
 pub enum Judgement {
     /// Another thread read the store and acted on it while a crash could lose it.
-    Reproduced(Reproduction),
+    Reproduced(Box<Reproduction>),
     /// Another thread waited for a lock that the storing thread held.
     Blocked {
         locks: Vec<String>,
@@ -51,20 +51,25 @@ pub fn apply(judgements: Vec<(FindingId, Judgement)>, has_recovery: bool, run: &
             _ => drop(by_finding.insert(id, judgement)),
         }
     }
+    // What has happened cannot be prevented by a lock.
+    let observed = run.races.iter().filter(|(_, race)| race.is_observed());
+    let observed: BTreeSet<FindingId> = observed.map(|(id, _)| id.clone()).collect();
     let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
     run.findings.retain_mut(|finding| {
         let Some(judgement) = by_finding.remove(&finding.id) else {
             return true;
         };
+        let is_observed = observed.contains(&finding.id);
         if let Judgement::Blocked {
             locks,
             always: true,
         } = &judgement
+            && !is_observed
         {
             *dropped.entry(locks.join(", ")).or_default() += 1;
             return false;
         }
-        judgement.mark(finding);
+        judgement.mark(finding, is_observed);
         true
     });
     run.remarks
@@ -97,14 +102,16 @@ impl Judgement {
         }
     }
 
-    fn mark(self, finding: &mut Finding) {
+    fn mark(self, finding: &mut Finding, is_observed: bool) {
         let text = match self {
             Judgement::Reproduced(known) => match known.mark(finding) {
                 Some(text) => text,
                 None => return,
             },
             Judgement::Blocked { locks, .. } => {
-                finding.severity = Severity::Warning;
+                if !is_observed {
+                    finding.severity = Severity::Warning;
+                }
                 format!(
                     "blocked: while the storing thread was held, another thread waited for a lock that it holds ({})",
                     locks.join(", ")
@@ -144,7 +151,7 @@ impl Reproduction {
         Some(match self.verdict {
             Some(ForcedVerdict::Failed(attempt)) => {
                 let proof = format!(
-                    "{forced}; recovery {} on the image of a crash at that instant, which loses the store alone",
+                    "{forced}; recovery {} on the image of a crash before the store is durable, which loses that store alone",
                     attempt.verdict
                 );
                 details.insert(Evidence::CONFIRMED.to_owned(), proof);
@@ -161,11 +168,11 @@ impl Reproduction {
             Some(ForcedVerdict::Passed) => {
                 finding.confirmed = Some(false);
                 format!(
-                    "reproduced: {forced}; recovery passed on the image of a crash at that instant"
+                    "reproduced: {forced}; recovery passed on the images of crashes before the store is durable"
                 )
             }
             Some(ForcedVerdict::FailsAnyway) => format!(
-                "reproduced: {forced}; recovery fails at that instant even if the store is not lost, which shows nothing about the race"
+                "reproduced: {forced}; recovery fails there even if the store is not lost, which shows nothing about the race"
             ),
             Some(ForcedVerdict::NotRun(why)) => {
                 format!("reproduced: {forced}; recovery was not run, because {why}")

@@ -32,14 +32,15 @@ pub struct LostStore {
 pub enum ForcedVerdict {
     Passed,
     /// It passes if the store is not lost.
-    Failed(Attempt),
+    Failed(Box<Attempt>),
     /// It also fails if the store is not lost.
     FailsAnyway,
     /// Why it was not run.
     NotRun(String),
 }
 
-/// Crashes at the instant at which the reader had acted; `None` if no crash loses the store there.
+/// Crashes when the reader has acted, and at the last instant at which the store can be lost, when most depends on it. The first crash
+/// after which recovery fails counts, or else the first one; `None` if no crash loses the store.
 pub fn crash(
     mut trace: TraceFile,
     read: &ForcedRead,
@@ -50,42 +51,86 @@ pub fn crash(
     trace.rewind()?;
     let selection = trace.select(&settings.patterns, console)?;
     let run = RecordedRun::new(trace.path(), selection);
-    let mut monitor = CrashTestMonitor::new(None, console);
-    let files = run.files(&mut monitor)?;
-    let event = EventIndex(act.time().0 + 1);
-    let store = (EventIndex(read.store.0), read.range);
-    let Some(point) = run.crash_losing(event, store, settings.model, &files, &mut monitor)? else {
-        return Ok(None);
-    };
-    let state = point.choice.as_ref().map(|choice| choice.describe());
-    let mut lost = LostStore {
-        verdict: None,
-        token: None,
-        state: state.unwrap_or_default(),
-    };
-    let Some(plan) = how.plan else {
-        return Ok(Some(lost));
-    };
-    if how.directory.is_some() {
-        let token = Token {
-            point: point.clone(),
-            recovery: plan.recovery.clone(),
-            operation: None,
-            patterns: settings.pattern_texts(),
-            time_limit: plan
-                .recovery_time_limit
-                .map(|limit| limit.as_millis() as u64),
-            expected: plan.expected_digest(),
-            trace: trace.identity(),
+    let files = run.files(&mut CrashTestMonitor::new(None, console))?;
+    let acted = act.time().0 + 1;
+    let last = read.until.map_or(trace.events(), |until| until.0);
+    let mut first = None;
+    let instants = [Some(acted), Some(last).filter(|last| *last > acted)];
+    for event in instants.into_iter().flatten() {
+        let lost = Crash {
+            trace: &trace,
+            run: &run,
+            files: &files,
+            event: EventIndex(event),
         };
-        lost.token = Some(token.to_string());
+        let Some(lost) = lost.try_out(read, settings, how, console)? else {
+            continue;
+        };
+        match &lost.verdict {
+            Some(ForcedVerdict::Failed(_)) => return Ok(Some(lost)),
+            Some(ForcedVerdict::Passed | ForcedVerdict::FailsAnyway) => {
+                first.get_or_insert(lost);
+            }
+            _ => return Ok(Some(lost)),
+        }
     }
-    let image = run.image_at(&point, &files, &mut monitor)?;
-    let in_order = CrashPoint::program_order(event.0);
-    let control = run.image_at(&in_order, &files, &mut monitor)?;
-    drop(monitor);
-    lost.verdict = Some(recover(plan, (&image, &control), event, &files, how)?);
-    Ok(Some(lost))
+    Ok(first)
+}
+
+/// A crash of a run in which a race was forced.
+struct Crash<'a> {
+    trace: &'a TraceFile,
+    run: &'a RecordedRun,
+    files: &'a PersistentFiles,
+    /// The crash is before this event.
+    event: EventIndex,
+}
+
+impl Crash<'_> {
+    /// Loses the store, and runs recovery if there is one; `None` if no crash loses it here.
+    fn try_out(
+        &self,
+        read: &ForcedRead,
+        settings: &Settings,
+        how: &Confirmation<'_>,
+        console: &Console,
+    ) -> Result<Option<LostStore>, Failure> {
+        let mut monitor = CrashTestMonitor::new(None, console);
+        let store = (EventIndex(read.store.0), read.range);
+        let (run, files) = (self.run, self.files);
+        let point = run.crash_losing(self.event, store, settings.model, files, &mut monitor)?;
+        let Some(point) = point else {
+            return Ok(None);
+        };
+        let state = point.choice.as_ref().map(|choice| choice.describe());
+        let mut lost = LostStore {
+            verdict: None,
+            token: None,
+            state: state.unwrap_or_default(),
+        };
+        let Some(plan) = how.plan else {
+            return Ok(Some(lost));
+        };
+        if how.directory.is_some() {
+            let time_limit = plan.recovery_time_limit;
+            let token = Token {
+                point: point.clone(),
+                recovery: plan.recovery.clone(),
+                operation: None,
+                patterns: settings.pattern_texts(),
+                time_limit: time_limit.map(|limit| limit.as_millis() as u64),
+                expected: plan.expected_digest(),
+                trace: self.trace.identity(),
+            };
+            lost.token = Some(token.to_string());
+        }
+        let image = run.image_at(&point, files, &mut monitor)?;
+        let in_order = CrashPoint::program_order(self.event.0);
+        let control = run.image_at(&in_order, files, &mut monitor)?;
+        drop(monitor);
+        lost.verdict = Some(recover(plan, (&image, &control), self.event, files, how)?);
+        Ok(Some(lost))
+    }
 }
 
 fn recover(
@@ -116,7 +161,7 @@ fn recover(
         return Ok(ForcedVerdict::Passed);
     }
     Ok(match attempt(control)?.verdict.passed() {
-        true => ForcedVerdict::Failed(with_loss),
+        true => ForcedVerdict::Failed(Box::new(with_loss)),
         false => ForcedVerdict::FailsAnyway,
     })
 }

@@ -3,7 +3,7 @@
 //! Calls that are not known to do so end the branch. What a process writes to its standard output and error goes to its
 //! mailbox.
 
-use super::{STATE, busy_memory, file_reads, mailbox, other_files, read_calls};
+use super::{STATE, file_reads, mailbox, other_files, read_calls};
 use crate::arch::instruments::pm::emulate::load_bytes;
 use crate::arch::instruments::pm::syscalls;
 use crate::arch::translator::syscalls::SET_THREAD_POINTER;
@@ -85,10 +85,7 @@ pub fn check(context: &mut Context) {
     other_files::note(nr, &args);
     match nr {
         linux::__NR_mmap => file_reads::before_map(context, &args),
-        linux::__NR_munmap => {
-            file_reads::unmapped(args[0], args[1]);
-            busy_memory::before_unmap(args[0], args[1]);
-        }
+        linux::__NR_munmap => file_reads::unmapped(args[0], args[1]),
         _ => {}
     }
 }

@@ -6,7 +6,7 @@
 //! rest. Other pages are ordinary private memory; a second mapping of one ends the branch.
 
 use super::open_bytes::ExploredFile;
-use super::{STATE, busy_memory, mailbox};
+use super::{STATE, mailbox};
 use crate::instruments::pm::candidates::{self, Candidate};
 use crate::instruments::pm::unmap::{replacing, unmapped};
 use crate::memory;
@@ -107,7 +107,7 @@ pub fn map(context: &mut Context, mut map_lock: MapLock, args: [u64; 6]) -> Resu
         if is_shared {
             mailbox::give_up(shared_effect::MAPPING, 0);
         }
-        return busy_memory::map(args).ok_or(map_lock);
+        return Err(map_lock);
     }
     let Some(stat) = sys::fstat(fd as i32) else {
         return Err(map_lock);

@@ -16,14 +16,12 @@
 //!
 //! What it can miss: bytes that a masked load or store leaves out are asked for like those that it accesses.
 
-mod busy_memory;
 mod calls;
 mod file_reads;
 mod mailbox;
 mod mapping;
 mod open_bytes;
 mod other_files;
-mod private_memory;
 mod read_calls;
 
 use crate::instruments::Instrument;
@@ -39,7 +37,7 @@ use crate::translator::syscall::{Outcome, attend_all};
 use crate::wire;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
-use brownout_ring::explore::{ALL_FREE, QUESTION_BYTES, shared_effect};
+use brownout_ring::explore::{QUESTION_BYTES, shared_effect};
 use core::sync::atomic::{AtomicBool, Ordering};
 use mailbox::{Answer, Question};
 use open_bytes::ExploredFile;
@@ -180,10 +178,8 @@ fn answer_freely(question: &Question<'_>, view: Option<u64>, bytes: &mut [u8]) -
 
 /// Asks the controller, and forks as often as it wants. Returns the answer of the process that goes on.
 fn ask(context: &mut Context, question: &Question<'_>) -> Answer {
-    busy_memory::at_question();
     let mut answer = mailbox::ask(question);
     while let Some(copy) = answer.copy {
-        busy_memory::before_copy();
         let raw = process::fork_copy(context);
         if is_err(raw) {
             mailbox::report_failed_fork(copy);
@@ -191,7 +187,6 @@ fn ask(context: &mut Context, question: &Question<'_>) -> Answer {
             STATE.lock().forked();
         }
         if raw == 0 {
-            busy_memory::in_copy(answer.free == ALL_FREE);
             mailbox::open(copy);
             break;
         }
@@ -214,7 +209,6 @@ impl Instrument for ChosenLoads {
         state.id = sys::getpid();
         drop(state);
         mailbox::open(0);
-        busy_memory::create();
         attend_all();
         ACTIVE.store(true, Ordering::Relaxed);
     }
@@ -232,7 +226,6 @@ impl Instrument for ChosenLoads {
 
     fn stop() {
         if is_active() {
-            busy_memory::at_end();
             mailbox::end();
         }
     }

@@ -132,7 +132,7 @@ fn a_full_disk_is_reported_and_loses_nothing() {
     dir.record(&[], &["100", "early"]);
     fs::create_dir(dir.path("small")).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size=96k none small && {} crash trace --recover './slots {{pm}} check' \
+        "mount -t tmpfs -o size=40k none small && {} crash trace --recover './slots {{pm}} check' \
          --occurrences 100 --no-narrowing --out small/out; s=$?; cat small/out/crash.jsonl > kept; exit $s",
         env!("CARGO_BIN_EXE_brownout")
     );

@@ -83,6 +83,9 @@ impl Evidence {
     pub const LAST_OUTPUT: &str = "last output";
     /// The detail that says how crash testing has confirmed a finding of lint.
     pub const CONFIRMED: &str = "confirmed";
+    /// The detail that says how a race is known: it begins with [`OBSERVED`](Self::OBSERVED) if it has happened.
+    pub const RACE: &str = "race";
+    pub const OBSERVED: &str = "observed";
     /// The detail that says what came of forcing a race.
     pub const FORCED: &str = "forced";
     /// The detail that says that recovery overwrites the bytes of a finding before it reads them.

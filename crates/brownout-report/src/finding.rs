@@ -1,5 +1,6 @@
 //! The type in which all analyses report.
 
+use std::cmp::Reverse;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -138,6 +139,35 @@ impl Finding {
         self.read_by_recovery = either_known(self.read_by_recovery, other.read_by_recovery);
     }
 
+    /// Joins what another run has shown about the same finding: the run that shows most gives the evidence, and occurrences are
+    /// added up.
+    pub fn add_run(&mut self, other: Self) {
+        let (count, severity) = (
+            self.count.saturating_add(other.count),
+            self.severity.min(other.severity),
+        );
+        let is_stronger = other.strength() > self.strength();
+        let weaker = match is_stronger {
+            true => std::mem::replace(self, other),
+            false => other,
+        };
+        self.count = count;
+        self.severity = severity;
+        self.adopt_confirmation(&weaker);
+        self.cause = self.cause.take().or(weaker.cause);
+    }
+
+    /// How much a run shows about a finding: that recovery fails, a worse severity, or what has happened instead of what can.
+    fn strength(&self) -> (bool, Reverse<Severity>, bool) {
+        let race = self.evidence.details.get(Evidence::RACE);
+        let is_observed = race.is_some_and(|race| race.starts_with(Evidence::OBSERVED));
+        (
+            self.confirmed == Some(true),
+            Reverse(self.severity),
+            is_observed,
+        )
+    }
+
     /// What is known about the bytes, in a phrase.
     pub(crate) fn reads_phrase(&self) -> Option<&'static str> {
         self.read_by_recovery.map(|is_read| match is_read {
@@ -183,5 +213,63 @@ impl FindingId {
 impl fmt::Display for FindingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples;
+
+    /// A race as a run under a schedule shows it.
+    fn race(schedule: &str, severity: Severity, how: &str, count: u64) -> Finding {
+        let mut finding = samples::finding();
+        (finding.severity, finding.count) = (severity, count);
+        finding.message = how.to_owned();
+        for (name, text) in [(Evidence::RACE, how), (Evidence::SCHEDULE, schedule)] {
+            let details = &mut finding.evidence.details;
+            details.insert(name.to_owned(), text.to_owned());
+        }
+        finding
+    }
+
+    #[test]
+    fn of_several_runs_the_one_that_shows_most_gives_the_evidence() {
+        let inferred = race("1", Severity::Warning, "inferred", 1);
+        let observed = race("2", Severity::Warning, "observed once in this run", 2);
+        let bug = race("3", Severity::Bug, "observed once in this run", 4);
+        let mut confirmed = race("4", Severity::Bug, "inferred", 8);
+        confirmed.confirmed = Some(true);
+        let by_strength = [inferred, observed, bug, confirmed];
+        for stronger in 1..by_strength.len() {
+            for weaker in 0..stronger {
+                let (one, other) = (&by_strength[weaker], &by_strength[stronger]);
+                let mut expected = other.clone();
+                expected.count += one.count;
+                for (first, second) in [(one, other), (other, one)] {
+                    let mut joined = first.clone();
+                    joined.add_run(second.clone());
+                    assert_eq!(joined, expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn of_equal_runs_the_first_gives_the_evidence() {
+        let mut joined = race("1", Severity::Bug, "inferred", 1);
+        joined.add_run(race("2", Severity::Bug, "inferred", 1));
+        assert_eq!(joined, race("1", Severity::Bug, "inferred", 2));
+    }
+
+    #[test]
+    fn recovery_copes_with_it_only_if_it_does_in_each_run() {
+        let mut passed = race("1", Severity::Warning, "inferred", 1);
+        passed.confirmed = Some(false);
+        let mut joined = passed.clone();
+        joined.add_run(passed.clone());
+        assert_eq!(joined.confirmed, Some(false));
+        joined.add_run(race("2", Severity::Warning, "inferred", 1));
+        assert_eq!(joined.confirmed, None);
     }
 }

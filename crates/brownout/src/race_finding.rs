@@ -126,11 +126,11 @@ fn details(race: &RawRace, context: &RaceContext<'_>) -> Vec<(&'static str, Stri
         0 => {
             "inferred from locks and the order of threads; it did not happen in this run".to_owned()
         }
-        1 => "observed once in this run".to_owned(),
-        times => format!("observed {times} times in this run"),
+        1 => format!("{} once in this run", Evidence::OBSERVED),
+        times => format!("{} {times} times in this run", Evidence::OBSERVED),
     };
     let mut details = vec![
-        ("race", kind),
+        (Evidence::RACE, kind),
         ("harm", harm_text(load.harm)),
         ("locks at the store", context.locks(&race.store)),
         ("locks at the load", context.locks(&load.load)),

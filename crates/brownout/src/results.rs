@@ -409,7 +409,7 @@ impl Results {
     }
 
     /// Adds what another schedule of the threads has shown, whose results are in the directory `results_in` inside of that of these
-    /// results. A finding that is known is replaced only by one that recovery confirms.
+    /// results. Of a finding that is known, the schedule that shows most counts. Returns how many are new.
     pub fn add_schedule(&mut self, part: &Self, (schedule, results_in): (&str, &str)) -> usize {
         let mut new = 0;
         for finding in &part.findings {
@@ -418,11 +418,7 @@ impl Results {
             details.insert(Evidence::RESULTS_IN.to_owned(), results_in.to_owned());
             let mut known = self.findings.iter_mut();
             match known.find(|known| known.id == finding.id) {
-                Some(known) => {
-                    if finding.confirmed == Some(true) && known.confirmed != Some(true) {
-                        *known = finding;
-                    }
-                }
+                Some(known) => known.add_run(finding),
                 None => {
                     new += 1;
                     self.findings.push(finding);

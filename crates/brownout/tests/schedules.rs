@@ -12,12 +12,24 @@ struct BuiltProgram {
 
 impl BuiltProgram {
     fn new(name: &str) -> Self {
+        Self::of_file(&Path::new(CORPUS).join(name))
+    }
+
+    /// A program that is not in the corpus.
+    fn of_source(source: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("program.c");
+        std::fs::write(&file, source).unwrap();
+        Self::of_file(&file)
+    }
+
+    fn of_file(source: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut compiler = Command::new("cc");
         compiler.args(["-g", "-pthread", "-DNO_CLWB", "-o"]);
         compiler.arg(directory.path().join("program"));
-        compiler.arg(Path::new(CORPUS).join(name));
-        assert!(compiler.status().unwrap().success(), "{name}");
+        compiler.arg(source);
+        assert!(compiler.status().unwrap().success(), "{source:?}");
         Self { directory }
     }
 
@@ -34,10 +46,17 @@ impl BuiltProgram {
     }
 
     fn finding(&self) -> serde_json::Value {
-        let path = self.directory.path().join("brownout.out/findings.jsonl");
-        let findings = std::fs::read_to_string(path).unwrap();
-        assert_eq!(findings.lines().count(), 1, "{findings}");
-        serde_json::from_str(&findings).unwrap()
+        let mut findings = self.findings("brownout.out");
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        findings.remove(0)
+    }
+
+    /// The findings in a results directory.
+    fn findings(&self, directory: &str) -> Vec<serde_json::Value> {
+        let path = self.directory.path().join(directory);
+        let findings = std::fs::read_to_string(path.join("findings.jsonl")).unwrap();
+        let findings = findings.lines().map(serde_json::from_str);
+        findings.collect::<Result<_, _>>().unwrap()
     }
 }
 
@@ -152,4 +171,83 @@ fn bad_schedules_are_refused() {
             stderr(&refused)
         );
     }
+}
+
+/// What one thread stores, another copies: only some orders let it read a value that is not durable.
+const COPIES: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <immintrin.h>
+
+static struct { uint64_t original, padding[7], copy; } *pool;
+
+static void persist(void *at) { _mm_clflush(at); _mm_sfence(); }
+
+static void *stores(void *unused) {
+    for (uint64_t i = 1; i <= 3; i++) {
+        __atomic_store_n(&pool->original, i * 0x1234567890abc, __ATOMIC_SEQ_CST);
+        persist(&pool->original);
+    }
+    return unused;
+}
+
+static void *copies(void *unused) {
+    for (int i = 0; i < 3; i++) {
+        pool->copy = __atomic_load_n(&pool->original, __ATOMIC_SEQ_CST);
+        persist(&pool->copy);
+    }
+    return unused;
+}
+
+int main(int count, char **words) {
+    int file = open(words[count - 1], O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096)) return 1;
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pool->original = 0;
+    persist(&pool->original);
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, stores, 0);
+    pthread_create(&threads[1], 0, copies, 0);
+    pthread_join(threads[0], 0);
+    pthread_join(threads[1], 0);
+}
+"#;
+
+#[test]
+fn a_bug_of_one_schedule_is_not_hidden_by_a_warning_of_another() {
+    let program = BuiltProgram::of_source(COPIES);
+    let swept = program.run(&["check", "--schedules", "12"]);
+    let races = |directory: &str| {
+        let mut found = program.findings(directory);
+        found.retain(|finding| finding["rule"] == "persistency-race");
+        found
+    };
+    let others = (2..=12).map(|seed| format!("brownout.out/schedule-{seed}"));
+    let other_races: Vec<_> = others.map(|part| races(&part)).collect();
+    let joined = races("brownout.out");
+    assert_eq!(joined.len(), 1, "{joined:?}");
+    let mut all = other_races.iter().flatten();
+    let id = &joined[0]["id"];
+    let bug = all.find(|race| race["severity"] == "bug" && race["id"] == *id);
+    let bug = bug.expect("one of the schedules lets the threads meet");
+    let run = program.run(&["check", "--schedule", "1", "--out", "first"]);
+    assert!(run.status.success(), "{}", stderr(&run));
+    let first = races("first");
+    assert_eq!(first[0]["severity"], "warning");
+
+    assert_eq!(swept.status.code(), Some(1), "{}", stderr(&swept));
+    for field in ["severity", "message", "stacks", "replay"] {
+        assert_eq!(joined[0][field], bug[field], "{field}");
+    }
+    let details = |race: &serde_json::Value| race["evidence"]["details"].clone();
+    for detail in ["race", "schedule"] {
+        assert_eq!(details(&joined[0])[detail], details(bug)[detail]);
+    }
+    assert!(details(&joined[0])["results in"].is_string());
+    let counts = other_races.iter().chain([&first]).flatten();
+    let seen: u64 = counts.filter_map(|race| race["count"].as_u64()).sum();
+    assert_eq!(joined[0]["count"], seen);
 }

@@ -59,7 +59,7 @@ pub use name_note::{NameNote, NameNoteKind};
 pub use program::ProgramError;
 pub use recorder::{RecordError, RecordOptions, Recording, is_unrecorded_program, record};
 pub use repetition::{OtherInput, Repetition, set_next_pid};
-pub use schedule::{InvalidSchedule, ScheduledRun, ThreadSchedule, Unpinned};
+pub use schedule::{InvalidSchedule, ScheduleDeadlock, ScheduledRun, ThreadSchedule, Unpinned};
 pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 pub use watched_functions::{WatchError, WatchedFunction};
 pub use written_file::WrittenFile;

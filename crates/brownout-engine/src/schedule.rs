@@ -5,6 +5,7 @@
 
 use brownout_ring::input;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 
 /// A schedule: a seed, and the number of steps over which its preemptions are distributed. Written `SEED` or `SEED:STEPS`.
@@ -72,6 +73,26 @@ pub struct ScheduledRun {
     pub steps: u64,
     /// What can make runs with the same schedule differ.
     pub unpinned: Vec<Unpinned>,
+    /// Why the target was ended, if none of its threads could ever run again.
+    pub deadlock: Option<ScheduleDeadlock>,
+}
+
+/// The threads of a target that wait for each other under a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScheduleDeadlock {
+    pub schedule: ThreadSchedule,
+    pub threads: NonZeroU32,
+}
+
+impl fmt::Display for ScheduleDeadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deadlock under schedule {}: ", self.schedule)?;
+        match self.threads.get() {
+            1 => write!(f, "the only thread of the program waits")?,
+            threads => write!(f, "all {threads} threads of the program wait")?,
+        }
+        f.write_str(" for locks or conditions, and no thread is left that could end that; the program was killed")
+    }
 }
 
 /// What a target uses that a schedule does not determine.

@@ -13,7 +13,7 @@ use crate::loader_image::LOADER;
 use crate::merge::Losses;
 use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
-use crate::schedule::{ScheduledRun, ThreadSchedule, Unpinned};
+use crate::schedule::{ScheduleDeadlock, ScheduledRun, ThreadSchedule, Unpinned};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::memory::Table;
 use crate::sys::process::FixedAddresses;
@@ -312,7 +312,9 @@ impl Target {
         let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
         let counted = coverage.then(|| Coverage::read(wire.file(), wire.slots_used()));
-        let run = conclude(pid.0 as u32, ended, drained, interrupted);
+        let deadlock = schedule.zip(wire.deadlocked());
+        let deadlock = deadlock.map(|(schedule, threads)| ScheduleDeadlock { schedule, threads });
+        let run = conclude(pid.0 as u32, ended, drained, interrupted, deadlock);
         Ok(TargetRun {
             coverage: counted.transpose().map_err(TargetError::Coverage)?,
             other_inputs: OtherInput::of(wire.inputs()).chain(differing).collect(),
@@ -320,6 +322,7 @@ impl Target {
                 schedule,
                 steps: wire.steps(),
                 unpinned: Unpinned::of(wire.inputs(), has_fixed_addresses),
+                deadlock,
             }),
             ..run
         })
@@ -332,10 +335,14 @@ fn conclude<D: EventDestination>(
     ended: TargetEnd,
     drained: Drained<D>,
     interrupted: bool,
+    deadlock: Option<ScheduleDeadlock>,
 ) -> TargetRun<D> {
     let Drained { mut sink, result } = drained;
     let added = result.and_then(|losses| {
         sink.ended(target, ended.end)?;
+        if let Some(deadlock) = deadlock {
+            sink.remark(&deadlock.to_string())?;
+        }
         sink.remark_names()?;
         // What a killed thread was about to record may have changed a file.
         if losses.numbers == 0 && !interrupted {

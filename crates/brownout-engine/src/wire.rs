@@ -15,6 +15,7 @@ use brownout_ring::{
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
+use std::num::NonZeroU32;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::{Duration, SystemTime};
@@ -90,6 +91,11 @@ impl Wire {
     /// Steps that threads have made under a schedule.
     pub(crate) fn steps(&self) -> u64 {
         self.table.control().steps.load(Relaxed)
+    }
+
+    /// How many threads a process had that was ended because of a deadlock; `None` if there was none.
+    pub(crate) fn deadlocked(&self) -> Option<NonZeroU32> {
+        NonZeroU32::new(self.table.control().deadlocked.load(Relaxed))
     }
 
     /// Writes the table of watched functions for the target. Call this before the target starts.

@@ -35,7 +35,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -105,6 +105,8 @@ pub struct Control {
     pub inputs: AtomicU32,
     /// Non-zero once two processes have mapped the same file.
     pub shared: AtomicU32,
+    /// With [`option::SCHEDULE`]: the number of threads of a process that was ended because none of them could ever run again, or 0.
+    pub deadlocked: AtomicU32,
     /// With [`option::SCHEDULE`]: the seed of the schedule, and the number of steps over which its preemptions are distributed.
     pub seed: u64,
     pub length: u64,

@@ -160,6 +160,13 @@ pub fn add_steps(steps: u64) {
     }
 }
 
+/// Reports that none of the threads of this process, of which there are this many, can ever run again.
+pub fn note_deadlock(threads: u32) {
+    if let Some(control) = control() {
+        control.deadlocked.store(threads, Ordering::Relaxed);
+    }
+}
+
 /// Whether the recording has, or had, several processes.
 pub fn has_several_processes() -> bool {
     control().is_some_and(|control| {

@@ -12,10 +12,13 @@ use crate::event_text::EventText;
 use crate::failure::Failure;
 use crate::quantity::number_of;
 
-/// Warns of what can make another recording with the same schedule differ.
+/// Warns of a deadlock, and of what can make another recording with the same schedule differ.
 pub fn report(scheduled: Option<&ScheduledRun>, console: &Console) {
     let Some(run) = scheduled else { return };
     let schedule = run.schedule;
+    if let Some(deadlock) = run.deadlock {
+        console.warn(deadlock);
+    }
     if run.unpinned.is_empty() {
         return;
     }

@@ -251,3 +251,112 @@ fn a_bug_of_one_schedule_is_not_hidden_by_a_warning_of_another() {
     let seen: u64 = counts.filter_map(|race| race["count"].as_u64()).sum();
     assert_eq!(joined[0]["count"], seen);
 }
+
+/// Each of two threads takes the lock of the other while it has its own.
+const CROSSED_LOCKS: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <immintrin.h>
+
+static uint64_t *pool;
+static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+static pthread_barrier_t both;
+
+static void *cross(void *number) {
+    long own = (long)number;
+    pthread_mutex_lock(&locks[own]);
+    pool[8 * own] = 1;
+    _mm_clflush(&pool[8 * own]);
+    pthread_barrier_wait(&both);
+    pthread_mutex_lock(&locks[1 - own]);
+    return 0;
+}
+
+int main(int count, char **words) {
+    int file = open(words[count - 1], O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096)) return 1;
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pthread_barrier_init(&both, 0, 2);
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], 0, cross, (void *)i);
+    for (long i = 0; i < 2; i++) pthread_join(threads[i], 0);
+}
+"#;
+
+#[test]
+fn a_deadlock_is_named_and_ends_the_program() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let program = BuiltProgram::of_source(CROSSED_LOCKS);
+    let sentence = |schedule: &str| {
+        format!("deadlock under schedule {schedule}: all 3 threads of the program wait")
+    };
+    let recorded = program.run(&["record", "--schedule", "3:50", "-o", "trace"]);
+    let text = stderr(&recorded);
+    assert_eq!(recorded.status.signal(), Some(9), "{text}");
+    assert!(text.contains(&sentence("3:50")), "{text}");
+    let dump = program.brownout(&["dump", "trace"]);
+    let events = String::from_utf8_lossy(&dump.stdout).into_owned();
+    assert!(dump.status.success(), "{}", stderr(&dump));
+    let stores = events.lines().filter(|line| line.contains(" store "));
+    assert_eq!(stores.count(), 2, "{events}");
+    assert!(events.contains(&sentence("3:50")), "{events}");
+    assert!(events.contains("killed by SIGKILL"), "{events}");
+
+    let swept = program.run(&["check", "--schedules", "2"]);
+    let text = stderr(&swept);
+    assert_eq!(swept.status.code(), Some(4), "{text}");
+    assert!(text.contains(&sentence("1")), "{text}");
+    assert!(text.contains("schedule 2:"), "{text}");
+}
+
+/// A thread that waits for a condition is cancelled, or a signal handler wakes it.
+const ENDED_WAITS: &str = r#"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static sem_t never, woken;
+
+static void *waits(void *unused) { sem_wait(&never); return unused; }
+
+static void handler(int signal) { (void)signal; sem_post(&woken); }
+
+static void *sends(void *to) {
+    pthread_kill(*(pthread_t *)to, SIGUSR1);
+    return 0;
+}
+
+int main(int count, char **words) {
+    int file = open(words[count - 1], O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096)) return 1;
+    mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pthread_t thread, self = pthread_self();
+    pthread_create(&thread, 0, waits, 0);
+    sched_yield();
+    pthread_cancel(thread);
+    pthread_join(thread, 0);
+    signal(SIGUSR1, handler);
+    pthread_create(&thread, 0, sends, &self);
+    while (sem_wait(&woken)) if (errno != EINTR) return 2;
+    pthread_join(thread, 0);
+}
+"#;
+
+#[test]
+fn a_wait_that_a_signal_ends_is_no_deadlock() {
+    let program = BuiltProgram::of_source(ENDED_WAITS);
+    for seed in ["1", "2", "3"] {
+        let recorded = program.run(&["record", "--schedule", seed, "-o", "trace"]);
+        let text = stderr(&recorded);
+        assert!(recorded.status.success(), "{text}");
+        assert!(!text.contains("deadlock"), "{text}");
+    }
+}

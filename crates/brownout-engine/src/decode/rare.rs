@@ -57,8 +57,13 @@ impl<'a> RareRecord<'_, 'a> {
             },
             kind::PROCESS_START => payload.process_start()?,
             kind::PROCESS_EXIT => EventKind::ProcessExit {
-                end: ProcessEnd::Exited {
-                    status: head.addr as i32,
+                end: match head.flags {
+                    0 => ProcessEnd::Exited {
+                        status: head.addr as i32,
+                    },
+                    signal => ProcessEnd::Signaled {
+                        signal: signal.into(),
+                    },
                 },
             },
             kind => return Err(Corruption::Kind { kind }),

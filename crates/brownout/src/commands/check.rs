@@ -5,7 +5,7 @@ mod sweep;
 use std::path::Path;
 
 use brownout_crash::SuspectedStores;
-use brownout_engine::{Recording, StopReason, is_unrecorded_program};
+use brownout_engine::{Recording, ScheduleDeadlock, StopReason, is_unrecorded_program};
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
@@ -311,6 +311,8 @@ struct RecordedEnd {
     notes: Vec<String>,
     /// Steps that threads have made under a schedule.
     steps: u64,
+    /// Why the target was ended, if its threads waited for each other under a schedule.
+    deadlock: Option<ScheduleDeadlock>,
 }
 
 impl RecordedEnd {
@@ -323,7 +325,8 @@ impl RecordedEnd {
             incomplete,
             target: Some(recording.end),
             notes: recording.notes,
-            steps: recording.scheduled.map_or(0, |run| run.steps),
+            steps: recording.scheduled.as_ref().map_or(0, |run| run.steps),
+            deadlock: recording.scheduled.and_then(|run| run.deadlock),
         }
     }
 
@@ -359,6 +362,7 @@ impl RecordedEnd {
             target: ending.and_then(|ending| ending.target),
             notes: Vec::new(),
             steps: 0,
+            deadlock: None,
         }))
     }
 
@@ -374,6 +378,13 @@ impl RecordedEnd {
             return Some(Shortfall {
                 code: ExitCode::Usage,
                 reason: Reason::other(why),
+            });
+        }
+        if let Some(deadlock) = self.deadlock {
+            let why = format!("{deadlock}; the findings are those of a failed run");
+            return Some(Shortfall {
+                code: ExitCode::TargetFailed,
+                reason: Reason::new(ReasonKind::TargetFailed, why),
             });
         }
         let target = self.target?;

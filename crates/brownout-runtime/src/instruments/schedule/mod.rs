@@ -15,6 +15,7 @@
 //! Without `--schedule` no code is emitted, and no system call is attended.
 
 mod clock;
+mod deadlock;
 mod file_times;
 mod futex;
 pub mod priorities;

@@ -3,13 +3,13 @@
 //! The thread whose turn it is holds the baton. It passes the baton on when it waits, when it gives way, and when a schedule
 //! preempts it. If no thread is ready, one of those that wait keeps the baton and watches for what can end a wait: first
 //! descriptors, then the time, which jumps to the next deadline unless something outside of the process is awaited. In that
-//! case time passes as it does outside.
+//! case time passes as it does outside. If nothing can end a wait, that is a [`deadlock`].
 //!
 //! A thread that ends is really gone before the next one runs, so that what the kernel does to its memory at that time
 //! (robust mutexes) is done at the same point in each run.
 
 use super::turns::{State, Turns, Wait, WaitedDescriptor, Wakeup};
-use super::{STATE, ScheduleArea};
+use super::{STATE, ScheduleArea, deadlock};
 use crate::instruments::baton::Arrival;
 use crate::instruments::pm::candidates;
 use crate::lock::Guard;
@@ -32,6 +32,8 @@ const TURN_TIME: u64 = 100_000;
 /// The shortest and the longest time between two looks at what is awaited outside of the process, in nanoseconds.
 const SHORTEST_SLEEP: u64 = 100_000;
 const LONGEST_SLEEP: u64 = 10_000_000;
+/// For how long nothing must have happened until a deadlock is believed, in nanoseconds: a signal may be on its way.
+const PATIENCE: u64 = 1_000_000_000;
 
 type Locked<'a> = Guard<'a, Option<Turns>>;
 
@@ -149,7 +151,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
         settle(&mut context.areas.schedule, turns);
         turns.begin_wait(this, wait);
     }
-    let mut sleep = SHORTEST_SLEEP;
+    let (mut sleep, mut idle) = (SHORTEST_SLEEP, 0);
     loop {
         let Some(turns) = state.as_mut() else {
             return Wakeup::Interrupted;
@@ -164,7 +166,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                 pass_to(next);
                 await_turn(context);
                 state = STATE.lock();
-                sleep = SHORTEST_SLEEP;
+                (sleep, idle) = (SHORTEST_SLEEP, 0);
                 let is_ready = |turns: &mut Turns| {
                     let thread = turns.thread(this);
                     thread.is_none_or(|thread| thread.state == State::Ready)
@@ -174,8 +176,14 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                 }
             }
             None if !awaits_outside(turns) && pass_time(turns) => {}
+            None if idle >= PATIENCE && deadlock::is_certain(context, turns) => {
+                let threads = turns.threads.len();
+                drop(state);
+                deadlock::end_process(context, threads);
+            }
             None => {
                 state = look_outside(state, sleep);
+                idle += sleep;
                 sleep = (2 * sleep).min(LONGEST_SLEEP);
                 if is_signalled(context) {
                     interrupt(&mut state, this);
@@ -348,7 +356,7 @@ pub fn read_word(word: u64) -> Option<u32> {
 }
 
 /// Whether something that happens outside of the process can end a wait, so that time has to pass as it does there.
-fn awaits_outside(turns: &Turns) -> bool {
+pub fn awaits_outside(turns: &Turns) -> bool {
     turns.awaits_outside() || wire::has_several_processes() || wire::has_input(input::TIMERS)
 }
 

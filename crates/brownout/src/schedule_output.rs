@@ -1,5 +1,6 @@
 //! What `--schedule` says about a recording: what the seed does not determine, and whether two recordings are the same.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
@@ -48,6 +49,15 @@ pub fn compare(
         ));
         return Ok(true);
     };
+    let options = other_options(&one, &other);
+    if !options.is_empty() {
+        console.warn(format_args!(
+            "`{}` was recorded with other options, so that the events cannot be compared: {}",
+            earlier.display(),
+            options.join("; ")
+        ));
+        return Ok(false);
+    }
     let index = difference.index();
     let what = match difference {
         Difference::Event(_) => "differs from",
@@ -60,6 +70,57 @@ pub fn compare(
         event_line(new, index)?
     ));
     Ok(false)
+}
+
+/// What one recording has by its options and the other does not, one phrase each. Options also decide what counts as a step, and
+/// so the order of threads.
+fn other_options(earlier: &TraceReader<File>, new: &TraceReader<File>) -> Vec<String> {
+    let loads =
+        |trace: &TraceReader<File>| match (trace.header().loads, trace.header().shared_loads) {
+            (true, _) => "all loads",
+            (false, true) => "the loads that threads share",
+            (false, false) => "no loads",
+        };
+    let mut phrases = Vec::new();
+    if loads(earlier) != loads(new) {
+        phrases.push(format!(
+            "it has {}, this one {}",
+            loads(earlier),
+            loads(new)
+        ));
+    }
+    // Without loads, the functions are not recorded that only races need.
+    let has_other_loads = !phrases.is_empty();
+    let is_due_to_loads = |name: &str| {
+        let mut functions = brownout_race::watched_functions();
+        has_other_loads && functions.any(|function| function.name == name)
+    };
+    let functions = |trace: &TraceReader<File>| -> BTreeSet<String> {
+        let functions = trace.definitions().functions().map(|(_, name)| name);
+        let functions = functions.filter(|name| !is_due_to_loads(name));
+        functions.map(str::to_owned).collect()
+    };
+    let (there, here) = (functions(earlier), functions(new));
+    for (which, one, other) in [
+        ("it alone", &there, &here),
+        ("this one alone", &here, &there),
+    ] {
+        let names: Vec<&str> = one.difference(other).map(String::as_str).collect();
+        if !names.is_empty() {
+            phrases.push(format!("{which} has calls of {}", listed(&names)));
+        }
+    }
+    phrases
+}
+
+/// The first few names.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 3;
+    let shown = names[..names.len().min(SHOWN)].join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {}", number_of(more as u64, "other function")),
+    }
 }
 
 fn open(path: &Path) -> Result<TraceReader<File>, Failure> {

@@ -87,6 +87,18 @@ fn a_recording_is_compared_with_an_earlier_one_of_the_same_schedule() {
     );
     assert!(text.contains("there: thread"), "{text}");
 
+    let options = ["--shared-loads", "--watch", "main", "--schedule", "2:102"];
+    let differing = program.run(&[&same[..3], &options, &["-o", "other"]].concat());
+    assert_eq!(differing.status.code(), Some(3), "{}", stderr(&differing));
+    let text = stderr(&differing);
+    assert!(
+        text.contains("`first` was recorded with other options"),
+        "{text}"
+    );
+    assert!(text.contains("loads that threads share"), "{text}");
+    assert!(text.contains("calls of main"), "{text}");
+    assert!(!text.contains("first at event"), "{text}");
+
     let itself = program.run(&[&same[..], &["2:102", "-o", "first"]].concat());
     assert_eq!(itself.status.code(), Some(2), "{}", stderr(&itself));
 }

@@ -49,8 +49,8 @@ pub struct RecordingArgs {
     ///
     /// The same SEED gives the same interleaving of threads, the same time and random numbers, and so the same trace. A SEED of
     /// the form SEED:STEPS distributes the preemptions over the first STEPS steps of the threads (default: 1000). A step is an
-    /// instruction that accesses persistent memory, flushes, fences or is locked. What the program uses that SEED does not
-    /// determine is named.
+    /// instruction that accesses persistent memory, flushes, fences or is locked; loads and calls count only if they are recorded. What the
+    /// program uses that SEED does not determine is named. If all threads wait for each other, that is named, and the program is killed.
     #[arg(long, value_name = "SEED")]
     pub schedule: Option<ThreadSchedule>,
 

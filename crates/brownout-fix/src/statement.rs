@@ -245,6 +245,10 @@ impl<'s> Statement<'s> {
         };
         let rest = source.text[end..line.end].trim_end();
         let comment = rest.trim_start();
+        // Compilers want this one as the last thing before the next label.
+        if comment.to_ascii_lowercase().contains("fall") {
+            return end;
+        }
         let is_closed = comment.starts_with("/*")
             && comment.ends_with("*/")
             && comment.matches("*/").count() == 1;
@@ -345,6 +349,14 @@ mod tests {
         assert!(after("x.c", text, 4).unwrap().contains(first));
         let second = "\telse {\n\t\tp->x = 2; // two\n\t\tfence();\n\t}\n}\n";
         assert!(after("x.c", text, 6).unwrap().contains(second));
+    }
+
+    #[test]
+    fn code_is_put_before_the_comment_of_a_fall_through() {
+        let text = "void f(void)\n{\n\tswitch (a) {\n\tcase 1: p->x = 1; /* fallthrough */\n\tdefault: g();\n\t}\n}\n";
+        let expected = "p->x = 1;\n\tfence(); /* fallthrough */\n\tdefault:";
+        let repaired = after_column("x.c", text, 4, Some(15)).unwrap();
+        assert!(repaired.contains(expected), "{repaired}");
     }
 
     #[test]

@@ -83,7 +83,7 @@ impl StoredObject {
                 false => RepairRefusal::SeveralStores { file, line },
             });
         };
-        chosen.object(source, line, statement)
+        chosen.object(source, line, statement, macros)
     }
 }
 
@@ -311,6 +311,7 @@ impl StoreExpression<'_> {
         source: &SourceTree,
         line: u32,
         statement: &Statement<'_>,
+        macros: &MacroDefinitions,
     ) -> Result<StoredObject, RepairRefusal> {
         let refuse_changed = |nodes: &[Node<'_>]| {
             for node in nodes {
@@ -328,7 +329,7 @@ impl StoreExpression<'_> {
             Target::Macro(object) => Ok(object.clone()),
             Target::Place(place) => {
                 refuse_changed(&[*place])?;
-                let mut object = place_object(source, *place, line)?;
+                let mut object = place_object(source, *place, line, macros)?;
                 if has_effect(source, *place) {
                     object.saved = Some(place.byte_range());
                 }
@@ -431,6 +432,7 @@ fn place_object(
     source: &SourceTree,
     place: Node<'_>,
     line: u32,
+    macros: &MacroDefinitions,
 ) -> Result<StoredObject, RepairRefusal> {
     let mut inner = place;
     while inner.kind() == "parenthesized_expression"
@@ -445,7 +447,7 @@ fn place_object(
         _ => None,
     };
     if let Some(field) = inner.child_by_field_name("field")
-        && is_bit_field(source, source.text_of(field))
+        && macros.is_bit_field(source.text_of(field))
     {
         return Err(RepairRefusal::BitField {
             file: source.path.clone(),
@@ -466,21 +468,16 @@ fn place_object(
     })
 }
 
-/// Whether a structure of this file has a bit-field of that name.
-fn is_bit_field(source: &SourceTree, name: &str) -> bool {
-    let fields = descendants(source.root());
-    let mut fields = fields
-        .into_iter()
-        .filter(|node| node.kind() == "field_declaration");
-    fields.any(|field| {
-        let declarator = field.child_by_field_name("declarator");
-        let is_named = declarator.is_some_and(|declarator| source.text_of(declarator) == name);
-        let mut cursor = field.walk();
-        let has_width = field
-            .children(&mut cursor)
-            .any(|child| child.kind() == "bitfield_clause");
-        is_named && has_width
-    })
+/// The names of the bit-fields of structures in a file.
+pub(crate) fn bit_fields(source: &SourceTree) -> Vec<String> {
+    let nodes = descendants(source.root()).into_iter();
+    let clauses = nodes.filter(|node| node.kind() == "bitfield_clause");
+    // One declaration can have several, each after its name.
+    let names = clauses.filter_map(|clause| clause.prev_named_sibling());
+    names
+        .filter(|name| name.kind() == "field_identifier")
+        .map(|name| source.text_of(name).to_owned())
+        .collect()
 }
 
 /// Calls that only compute an address.

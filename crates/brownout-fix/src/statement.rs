@@ -1,11 +1,10 @@
 //! Statements: which one a position belongs to, and how code is put after it.
 
-use std::ops::Range;
-
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
 use crate::edit::Edit;
+use crate::span::SourceSpan;
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// A statement after which code can be inserted.
@@ -131,11 +130,22 @@ impl<'s> Statement<'s> {
         ancestors(self.node).find(|node| FUNCTIONS.contains(&node.kind()))
     }
 
-    /// Its lines, counted from 1.
-    pub fn lines(&self) -> Range<u32> {
-        let range = self.node.byte_range();
-        let last = range.end.saturating_sub(1).max(range.start);
-        self.source.line_of(range.start)..self.source.line_of(last) + 1
+    /// Whether it is one of the statements of a block.
+    pub fn is_in_block(&self) -> bool {
+        self.node
+            .parent()
+            .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"))
+    }
+
+    pub fn span(&self) -> SourceSpan {
+        SourceSpan::of(self.source, self.node.byte_range())
+    }
+
+    /// Whether other statements have a part of a line.
+    pub fn shares_line(&self, line: u32) -> bool {
+        let nodes = descendants(self.source.root()).into_iter();
+        let mut simple = nodes.filter(|node| is_simple(node.kind()) && node.id() != self.node.id());
+        simple.any(|node| SourceSpan::of(self.source, node.byte_range()).contains(line, None))
     }
 
     /// The edits that put `lines` after the statement, with braces if it is the only one of its branch.
@@ -230,7 +240,7 @@ impl<'s> Statement<'s> {
     }
 
     /// Whether nothing but blanks stands before it on its line.
-    fn starts_line(&self) -> bool {
+    pub fn starts_line(&self) -> bool {
         let at = self.node.start_byte();
         let line = self.source.line_range(self.source.line_of(at));
         line.is_some_and(|line| self.source.text[line.start..at].trim().is_empty())
@@ -415,7 +425,7 @@ mod tests {
         let text = "void f(void)\n{\n\twhile (a) {\n\t\tx = 1;\n\t}\n}\n";
         let source = SourceTree::new("x.c", text.to_owned()).unwrap();
         let statement = Statement::at(&source, 4, None).unwrap();
-        assert_eq!(statement.enclosing_loop().unwrap().lines(), 3..6);
+        assert_eq!(statement.enclosing_loop().unwrap().span().start, (3, 2));
         assert!(statement.function().is_some());
     }
 }

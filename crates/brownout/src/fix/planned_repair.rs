@@ -7,7 +7,7 @@ use brownout_model::Profile;
 
 use super::candidates::Candidate;
 use super::program_sources::ProgramSources;
-use super::repaired_statements::StatementLines;
+use super::repaired_statements::StatementPlace;
 use super::run_survey::RunSurvey;
 
 /// A candidate with the edits that it means.
@@ -17,14 +17,14 @@ pub struct PlannedRepair {
     /// The file that is edited.
     pub path: PathBuf,
     pub function: Option<String>,
-    pub statement: StatementLines,
+    pub statement: StatementPlace,
 }
 
 impl PlannedRepair {
     /// Whether it comes later in the same function.
     pub fn is_after(&self, other: &Self) -> bool {
         let is_in_function = self.path == other.path && self.function == other.function;
-        is_in_function && self.statement.lines.start > other.statement.lines.start
+        is_in_function && self.statement.span.start > other.statement.span.start
     }
 
     pub fn new(
@@ -68,15 +68,12 @@ impl PlannedRepair {
             idioms: &survey.idioms,
         };
         let repair = request.repair()?;
-        let statement = StatementLines {
-            lines: repair.lines.clone(),
+        let statement = StatementPlace {
+            span: repair.span,
             includes_callees: candidate.includes_callees,
             is_loop: candidate.scope == RepairScope::Loop,
             file: file.clone(),
-            store: candidate
-                .called
-                .first()
-                .and_then(|store| store.file.clone().zip(store.line)),
+            store: innermost.file.clone().zip(repair.store.clone()),
         };
         Ok(Self {
             source: repair,

@@ -6,7 +6,7 @@
 //! What happens to be flushed by another function does not count: on other paths it comes too late.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
-use brownout_report::Finding;
+use brownout_report::{Finding, FindingId};
 
 use super::candidates::RepairTask;
 use super::planned_repair::PlannedRepair;
@@ -18,6 +18,7 @@ pub struct TaskSearch {
     /// The number of the finding that the task is a part of.
     finding: usize,
     key: FindingKey,
+    id: FindingId,
     is_pinned: bool,
     options: Vec<PlannedRepair>,
     /// The repair in use.
@@ -59,6 +60,7 @@ impl TaskSearch {
         Self {
             finding,
             key: key(&task.rule, &task.stack),
+            id: task.id.clone(),
             is_pinned: task.is_pinned,
             is_refused: options.is_empty(),
             options,
@@ -100,6 +102,20 @@ impl TaskSearch {
         frames.any(|frame| repair.statement.contains(frame))
     }
 
+    /// Whether a trace still shows the finding, at this store or at another one that is reported with it.
+    fn is_shown(&self, shown: &PatchedFindings) -> bool {
+        shown.keys.contains(&self.key) || shown.ids.contains(&self.id)
+    }
+
+    /// Refuses the task because its finding is about several stores.
+    fn refuse_several(&mut self) {
+        self.is_refused = true;
+        self.refusal = Some(RepairRefusal::Rule(
+            "the finding is about several stores of a line, and the repair of one does not cure the others; put them on lines \
+             of their own, build and check again",
+        ));
+    }
+
     /// Takes the next repair; none is left if this was the last.
     fn advance(&mut self) {
         self.at += 1;
@@ -121,7 +137,13 @@ pub fn search(
             if task.is_refused || !task.shows_in_trace() {
                 continue;
             }
-            let is_there = shown.keys.contains(&task.key);
+            let is_there = task.is_shown(&shown);
+            // Another store of the same line, which the repair does not reach.
+            if is_there && !shown.keys.contains(&task.key) {
+                task.refuse_several();
+                changed = true;
+                continue;
+            }
             // A repair that does harm is used only if there is no other.
             let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
             if is_there || does_harm {
@@ -187,7 +209,7 @@ fn reduce(
         let without = proof.judge(&repairs(tasks))?;
         let comes_back = tasks.iter().any(|task| {
             let is_repaired = !task.is_refused && task.shows_in_trace();
-            is_repaired && without.keys.contains(&task.key)
+            is_repaired && task.is_shown(&without)
         });
         if comes_back || without.added.len() > shown.added.len() {
             users

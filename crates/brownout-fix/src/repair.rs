@@ -83,6 +83,10 @@ pub struct SourceRepair {
     pub span: SourceSpan,
     /// The store that is flushed or logged, in the file that makes it.
     pub store: Option<StoreSpan>,
+    /// What is executed after the statement whenever it is, in the same block.
+    pub followers: Option<SourceSpan>,
+    /// The block in which the statement is, by its start.
+    pub block: Option<(u32, u32)>,
     /// What is added, which can be more than was asked for: an idiom may flush and fence.
     pub operation: RepairOperation,
     /// The added code.
@@ -183,6 +187,8 @@ impl RepairRequest<'_> {
         SourceRepair {
             edits,
             span: statement.span(),
+            followers: statement.followers(),
+            block: statement.block(),
             store: self.store_span(statement),
             operation,
             code,

@@ -137,6 +137,32 @@ impl<'s> Statement<'s> {
             .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"))
     }
 
+    /// What is executed after the statement whenever it is: the rest of its block, up to the first statement that can leave the block
+    /// or be entered from elsewhere. `None` if it is not one of the statements of a block.
+    pub fn followers(&self) -> Option<SourceSpan> {
+        if !self.is_in_block() {
+            return None;
+        }
+        let own_end = self.node.end_byte();
+        let mut end = own_end;
+        let mut next = self.node.next_named_sibling();
+        while let Some(node) = next {
+            if descendants(node).iter().any(|node| is_jump(node.kind())) {
+                break;
+            }
+            end = node.end_byte();
+            next = node.next_named_sibling();
+        }
+        let span = SourceSpan::of(self.source, own_end..end);
+        Some(span).filter(|_| !is_jump(self.node.kind()))
+    }
+
+    /// Where the block begins in which it is.
+    pub fn block(&self) -> Option<(u32, u32)> {
+        let parent = self.node.parent().filter(|_| self.is_in_block())?;
+        Some(SourceSpan::of(self.source, parent.byte_range()).start)
+    }
+
     pub fn span(&self) -> SourceSpan {
         SourceSpan::of(self.source, self.node.byte_range())
     }
@@ -302,6 +328,25 @@ fn is_simple(kind: &str) -> bool {
     )
 }
 
+/// Whether control can leave or enter here.
+fn is_jump(kind: &str) -> bool {
+    matches!(
+        kind,
+        "return_statement"
+            | "goto_statement"
+            | "break_statement"
+            | "continue_statement"
+            | "labeled_statement"
+            | "case_statement"
+            | "throw_statement"
+            | "co_return_statement"
+            | "return_expression"
+            | "break_expression"
+            | "continue_expression"
+            | "try_expression"
+    )
+}
+
 /// Whether `node` is what `parent` executes, not what it tests.
 fn is_body(parent: Node<'_>, node: Node<'_>) -> bool {
     let bodies = ["body", "consequence", "alternative"];
@@ -418,6 +463,19 @@ mod tests {
         let text = "fn f(p: *mut u64) {\n    unsafe\n    {\n        *p = 1\n    }\n}\n";
         let expected = "        *p = 1;\n        fence();\n    }\n";
         assert!(after("x.rs", text, 4).unwrap().contains(expected));
+    }
+
+    #[test]
+    fn only_what_is_always_executed_follows_a_statement() {
+        let text = "void f(void)\n{\n\tp->a = 1;\n\tp->b = 2;\n\tif (x)\n\t\tgoto out;\n\tp->c = 3;\nout:\n\tg();\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let followers = |line| Statement::at(&source, line, None).unwrap().followers();
+        let first = followers(3).unwrap();
+        assert!(first.contains(4, None) && !first.contains(7, None));
+        assert!(!followers(7).unwrap().contains(9, None));
+        let text = "void f(void)\n{\n\twhile (a)\n\t\tp->x = 1;\n\tp->y = 1;\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        assert_eq!(Statement::at(&source, 4, None).unwrap().followers(), None);
     }
 
     #[test]

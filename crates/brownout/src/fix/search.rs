@@ -2,8 +2,8 @@
 //!
 //! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
-//! repair that another one follows in its function is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
-//! What happens to be flushed by another function does not count: on other paths it comes too late.
+//! repair that another one follows in its block, with no jump in between, is left out for trial (the reduction of §3.4.2): if nothing
+//! comes back, it stays out. What other repairs happen to flush does not count: on other paths they flush something else, or too late.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::{Finding, FindingId};
@@ -197,13 +197,18 @@ fn reduce(
         let is_first = users.first() == Some(&index);
         let is_pinned = users.iter().any(|&user| tasks[user].is_pinned);
         let is_needed = is_pinned || !tasks[index].shows_in_trace();
-        let mut used = repairs(tasks).into_iter();
-        let has_successor = used.any(|other| other.is_after(&repair));
-        if !is_first || is_needed || !has_successor {
+        let mut followers = repairs(tasks);
+        followers.retain(|other| other.always_follows(&repair));
+        if !is_first || is_needed || followers.is_empty() {
             continue;
         }
         if !proof.may_try_more() {
             return Ok(false);
+        }
+        // What another repair flushes by chance in this run must not count.
+        let alone = proof.judge(&followers)?;
+        if users.iter().any(|&user| tasks[user].is_shown(&alone)) {
+            continue;
         }
         users.iter().for_each(|&user| tasks[user].is_covered = true);
         let without = proof.judge(&repairs(tasks))?;

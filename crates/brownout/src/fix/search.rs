@@ -156,6 +156,9 @@ pub fn search(
         }
         refuse_together(&mut tasks);
     }
+    if fence_alone(&mut tasks, proof)? {
+        shown = proof.judge(&repairs(&tasks))?;
+    }
     let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
     Ok(SearchOutcome {
         tasks,
@@ -163,6 +166,35 @@ pub fn search(
         counts: shown.counts,
         is_minimal,
     })
+}
+
+/// Adds fences where a flush relies on the fence of another repair that is not always executed after it. Returns whether there are any.
+fn fence_alone(tasks: &mut [TaskSearch], proof: &mut TraceProof<'_>) -> Result<bool, Failure> {
+    let mut changed = false;
+    for index in 0..tasks.len() {
+        let Some(repair) = tasks[index].repair().cloned() else {
+            continue;
+        };
+        let task = &tasks[index];
+        let next = task.options.get(task.at + 1);
+        let may_fence = next.is_some_and(|next| next.statement == repair.statement);
+        let mut own = repairs(tasks);
+        let is_alone = own.len() == 1;
+        if repair.source.operation != RepairOperation::Flush || !may_fence || is_alone {
+            continue;
+        }
+        own.retain(|other| **other == repair || other.always_follows(&repair));
+        // On a long trace, a fence too many is the cheaper error.
+        let is_needed = !proof.may_try_more() || {
+            let alone = proof.judge(&own)?;
+            alone.keys.contains(&tasks[index].key)
+        };
+        if is_needed {
+            tasks[index].advance();
+            changed = true;
+        }
+    }
+    Ok(changed)
 }
 
 /// Half a repair of a finding is none: if one of its tasks is refused, so are the others.

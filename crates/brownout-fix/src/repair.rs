@@ -333,6 +333,7 @@ impl RepairRequest<'_> {
             Form::Nothing => format!("{name}{}();", if idiom.bang { "!" } else { "" }),
             Form::Place if idiom.bang => format!("{name}!({place});"),
             Form::Place => format!("{name}({place});"),
+            Form::Reference => self.wrapped(statement, name, format!("{name}(&{place});")),
             Form::Range => self.wrapped(statement, name, self.range_call(name, object)),
             Form::Pointer => {
                 let address = self.address(name, object);
@@ -378,12 +379,10 @@ impl RepairRequest<'_> {
             let pointer = pointer.iter().find(|pointer| taken.contains(**pointer));
             return match pointer {
                 Some(pointer) => {
-                    let address = match address.starts_with("&raw") {
-                        true => format!("({address})"),
-                        false => address.clone(),
-                    };
+                    // A method binds more tightly than what an expression begins with.
+                    let address = primary(address);
                     match pointer.contains("mut") {
-                        true => format!("{address}.cast_mut().cast()"),
+                        true => format!("{}.cast()", address.replacen("&raw const", "&raw mut", 1)),
                         false => format!("{address}.cast()"),
                     }
                 }

@@ -381,6 +381,18 @@ impl StoreExpression<'_> {
             Target::Bytes(pointer, length) => {
                 refuse_changed(&[*pointer])?;
                 let text = source.text_of(*pointer).to_owned();
+                // A reference of Rust is no pointer, but names its object.
+                if let Some(place) = text.strip_prefix("&mut ")
+                    && matches!(length, Length::Pointee)
+                    && !has_effect(source, *pointer)
+                {
+                    return Ok(StoredObject {
+                        address: format!("&raw const {place}"),
+                        place: Some(place.to_owned()),
+                        length: None,
+                        saved: None,
+                    });
+                }
                 let (length, extra) = length_text(source, &text, length);
                 let is_changed = |length: Node<'_>| {
                     has_effect(source, length) || reads_object(source, length, &text)

@@ -67,7 +67,7 @@ pub(crate) fn not_in_caller(object: &StoredObject, inside: &Statement<'_>) -> Re
     let name = object.place.as_ref().unwrap_or(&object.address);
     RepairRefusal::NotInCaller {
         file: inside.source.path.clone(),
-        line: inside.lines().start,
+        line: inside.span().start.0,
         object: name.clone(),
     }
 }

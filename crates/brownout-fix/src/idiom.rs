@@ -39,6 +39,8 @@ struct CalledName {
     files: BTreeMap<String, u32>,
     /// It is a macro of Rust.
     bang: bool,
+    /// It is called for an object.
+    is_method: bool,
 }
 
 /// The calls of a program that flush and fence.
@@ -59,6 +61,8 @@ pub(crate) enum Form {
     Pointer,
     /// The object in the one line that is flushed.
     Place,
+    /// A reference of Rust to the object.
+    Reference,
     /// A pool of libpmemobj, a pointer and a number of bytes.
     Pool,
 }
@@ -109,6 +113,8 @@ impl Idioms {
             }
             let bang = call.kind() == "macro_invocation";
             called.bang = bang;
+            let function = call.child_by_field_name("function");
+            called.is_method |= function.is_some_and(|node| node.kind() == "field_expression");
             let texts: Vec<String> = match bang {
                 true => macro_arguments(source, call),
                 false => arguments(call)
@@ -133,6 +139,7 @@ impl Idioms {
         let does = |called: &CalledName| {
             let done = (called.flushes, called.fences, called.syncs);
             !called.stores
+                && !called.is_method
                 && match deed {
                     Deed::Flush => done == (true, false, false),
                     Deed::Fence => done == (false, true, false),
@@ -141,14 +148,17 @@ impl Idioms {
         };
         let candidates = self.names.iter().filter(|(_, called)| does(called));
         let usable = candidates.filter_map(|(name, called)| {
-            let idiom = idiom(name, called, deed, macros)?;
+            let mut idiom = idiom(name, called, deed, macros)?;
+            idiom.form = declared_form(&idiom, source)?;
+            idiom.name = format!("{}{name}", namespace(name, source, offset)?);
             let fits = one_line || !matches!(idiom.form, Form::Pointer | Form::Place);
             let is_visible = is_visible(name, source, offset, macros);
             // Calls of this file come first, then those that are made in more places.
             let here = called.files.get(&source.path).copied().unwrap_or(0);
             let all: u32 = called.files.values().sum();
             let is_range = matches!(idiom.form, Form::Range | Form::Pool | Form::Nothing);
-            (fits && is_visible && !calls_itself(name, source, offset))
+            let is_hidden = is_hidden(name, source, offset);
+            (fits && is_visible && !is_hidden && !calls_itself(name, source, offset))
                 .then_some(((is_range, here, all), idiom))
         });
         let best = usable.max_by_key(|(rank, _)| *rank);
@@ -263,6 +273,123 @@ fn is_visible(name: &str, source: &SourceTree, offset: usize, macros: &MacroDefi
             && callee(source, *node).as_deref() == Some(name)
             && is_plain_call(source, *node)
     })
+}
+
+/// The declarations of a function in a file.
+fn declarations<'s>(name: &str, source: &'s SourceTree) -> Vec<Node<'s>> {
+    let nodes = descendants(source.root()).into_iter();
+    let declares = |node: &Node<'s>| match node.kind() {
+        "function_declarator" => node.child_by_field_name("declarator"),
+        "function_item" => node.child_by_field_name("name"),
+        _ => None,
+    };
+    let found = nodes.filter(|node| declares(node).is_some_and(|at| source.text_of(at) == name));
+    found.collect()
+}
+
+/// The form of an idiom, as far as its declaration shows that. `None` if the function takes something else.
+fn declared_form(idiom: &Idiom, source: &SourceTree) -> Option<Form> {
+    let is_flush = matches!(idiom.form, Form::Pointer | Form::Range);
+    if !is_flush || idiom.bang {
+        return Some(idiom.form);
+    }
+    let declared = declarations(&idiom.name, source);
+    let Some(function) = declared.first() else {
+        let is_address = idiom
+            .example
+            .as_ref()
+            .is_some_and(|text| text.starts_with('&'));
+        let is_known = idiom.form == Form::Range || is_address || idiom.name.starts_with('_');
+        // A function of C++ may take a reference, one of Rust anything.
+        return match source.language {
+            SourceLanguage::C => Some(idiom.form),
+            SourceLanguage::Cpp => is_known.then_some(idiom.form),
+            SourceLanguage::Rust => idiom.name.starts_with('_').then_some(idiom.form),
+        };
+    };
+    let list = function.child_by_field_name("parameters")?;
+    let mut cursor = list.walk();
+    let first = list
+        .named_children(&mut cursor)
+        .find(|node| node.kind().contains("parameter"))?;
+    let text = source.text_of(first);
+    if source.language != SourceLanguage::Rust {
+        return match (text.contains('&'), text.contains('*'), idiom.form) {
+            (true, false, Form::Pointer) => Some(Form::Place),
+            (false, true, form) => Some(form),
+            _ => None,
+        };
+    }
+    let taken = first.child_by_field_name("type")?;
+    let taken = source.text_of(taken);
+    let generic = function.child_by_field_name("type_parameters");
+    let generic = generic.map_or("", |generic| source.text_of(generic));
+    let is_generic = |name: &str| {
+        let mut words = generic.split(|c: char| !c.is_alphanumeric() && c != '_');
+        !name.is_empty() && words.any(|word| word == name)
+    };
+    let referred = taken.strip_prefix('&').map(str::trim);
+    match (referred, idiom.form) {
+        (Some(referred), Form::Pointer) => is_generic(referred).then_some(Form::Reference),
+        (None, form) => taken.starts_with('*').then_some(form),
+        _ => None,
+    }
+}
+
+/// The namespaces of C++ that a name needs at a position; `None` if it cannot be named there.
+fn namespace(name: &str, source: &SourceTree, offset: usize) -> Option<String> {
+    let declared = declarations(name, source);
+    let Some(function) = declared.first() else {
+        return Some(String::new());
+    };
+    let mut names = Vec::new();
+    for around in ancestors(*function) {
+        let is_here = around.byte_range().contains(&offset);
+        match around.kind() {
+            "namespace_definition" if !is_here => {
+                let named = around.child_by_field_name("name");
+                names.extend(named.map(|named| source.text_of(named)));
+            }
+            "field_declaration_list" | "impl_item" | "trait_item" => return None,
+            "mod_item" if !is_here => return None,
+            _ => {}
+        }
+    }
+    names.reverse();
+    Some(names.iter().map(|name| format!("{name}::")).collect())
+}
+
+/// Whether a name means something else at a position: a variable, a parameter, or a member of the class.
+fn is_hidden(name: &str, source: &SourceTree, offset: usize) -> bool {
+    let leaf = source.root().descendant_for_byte_range(offset, offset);
+    let around: Vec<Node<'_>> = leaf.into_iter().flat_map(ancestors).collect();
+    let functions = ["function_definition", "function_item"];
+    let Some(function) = around.iter().find(|node| functions.contains(&node.kind())) else {
+        return false;
+    };
+    let is_called = |node: Node<'_>| {
+        node.parent().is_some_and(|parent| {
+            let called = parent.child_by_field_name("function");
+            let called = called.or_else(|| parent.child_by_field_name("macro"));
+            called == Some(node) || parent.kind().ends_with("qualified_identifier")
+        })
+    };
+    let is_other_use = |node: &Node<'_>| {
+        node.kind() == "identifier" && source.text_of(*node) == name && !is_called(*node)
+    };
+    if descendants(*function).iter().any(is_other_use) {
+        return true;
+    }
+    // A member of any class counts: which class it is does not always show.
+    let declarator = function.child_by_field_name("declarator");
+    let is_member = around
+        .iter()
+        .any(|node| node.kind() == "field_declaration_list")
+        || declarator.is_some_and(|node| source.text_of(node).contains("::"));
+    let members = declarations(name, source).into_iter();
+    let mut members =
+        members.filter(|node| ancestors(*node).any(|up| up.kind() == "field_declaration_list"));
+    is_member && members.next().is_some()
 }
 
 /// Whether a macro loses its definition before a position.

@@ -8,6 +8,7 @@
 
 mod diff;
 mod edit;
+mod evaluation;
 mod helper;
 mod hoisting;
 mod idiom;
@@ -15,6 +16,7 @@ mod macros;
 mod patched_trace;
 mod refusal;
 mod repair;
+mod span;
 mod statement;
 mod stored_object;
 mod syntax;
@@ -28,4 +30,5 @@ pub use patched_trace::{
 };
 pub use refusal::RepairRefusal;
 pub use repair::{CalledStatement, RepairOperation, RepairRequest, RepairScope, SourceRepair};
+pub use span::{SourceSpan, StoreSpan};
 pub use syntax::{SourceLanguage, SourceTree};

@@ -1,4 +1,4 @@
-//! Macros of C and C++ whose definitions are known: those of a file and of the headers that it includes by a relative path.
+//! Macros and bit-fields of C and C++ whose definitions are known: those of a file and of the headers that it includes by a relative path.
 //!
 //! A use of a macro shows what is stored only through its definition. The definition is parsed as a statement of its own, and the
 //! arguments are put in place of the parameters, as the preprocessor does.
@@ -8,8 +8,9 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::RepairRefusal;
 use crate::statement::Statement;
-use crate::stored_object::StoredObject;
+use crate::stored_object::{StoredObject, bit_fields};
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
 
 /// One definition of a macro.
@@ -23,6 +24,8 @@ struct Definition {
 #[derive(Default)]
 pub struct MacroDefinitions {
     by_name: FxHashMap<String, Vec<Definition>>,
+    /// The names of bit-fields, which have no address.
+    bit_fields: FxHashSet<String>,
 }
 
 /// How deep headers are followed.
@@ -47,6 +50,7 @@ impl MacroDefinitions {
         if source.language == SourceLanguage::Rust {
             return;
         }
+        self.bit_fields.extend(bit_fields(source));
         for node in descendants(source.root()) {
             match node.kind() {
                 "preproc_function_def" => self.define(source, node),
@@ -85,6 +89,11 @@ impl MacroDefinitions {
             .entry(name.to_owned())
             .or_default()
             .push(definition);
+    }
+
+    /// Whether a structure of the file or its headers has a bit-field of that name.
+    pub(crate) fn is_bit_field(&self, name: &str) -> bool {
+        self.bit_fields.contains(name)
     }
 
     pub fn is_macro(&self, name: &str) -> bool {
@@ -147,19 +156,25 @@ impl MacroDefinitions {
                 0 => FxHashMap::default(),
                 _ => self.by_name.clone(),
             },
+            bit_fields: self.bit_fields.clone(),
         };
         let simple = descendants(source.root())
             .into_iter()
             .filter(|node| node.kind() == "expression_statement" && !node.has_error());
-        let found = simple.filter_map(|node| {
+        let mut found = Vec::new();
+        for node in simple {
             let statement = Statement {
                 node,
                 source: &source,
             };
             let line = source.line_of(node.start_byte());
-            StoredObject::of(&statement, line, None, &nested).ok()
-        });
-        let found: Vec<StoredObject> = found.filter(|object| object.saved.is_none()).collect();
+            match StoredObject::of(&statement, line, None, &nested) {
+                Ok(object) if object.saved.is_none() => found.push(object),
+                Err(RepairRefusal::NoStore { .. } | RepairRefusal::MacroUse { .. }) => {}
+                // There is a store that cannot be flushed: a flush of the others would be half a repair.
+                _ => return None,
+            }
+        }
         match &found[..] {
             [only] => Some(simplified(only)).filter(|object| !object.address.contains(SOME_TYPE)),
             _ => self.assembly_output(&source),

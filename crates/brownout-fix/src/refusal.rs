@@ -65,6 +65,14 @@ pub enum RepairRefusal {
         object: String,
     },
     #[error(
+        "the address of `{object}` at line {line} of {file} would have to be saved before the statement, which can change the order of evaluation; save it in a variable by hand, build and check again"
+    )]
+    Order {
+        file: String,
+        line: u32,
+        object: String,
+    },
+    #[error(
         "the callers of the function with line {line} of {file} cannot name `{object}`; insert the flush by hand"
     )]
     NotInCaller {

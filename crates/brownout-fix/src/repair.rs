@@ -1,13 +1,12 @@
 //! Repairs: the edits that make one statement flush what it stores, or fence after it.
 
-use std::ops::Range;
-
 use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::helper::{self, SYNC, WRITE_BACK};
 use crate::hoisting;
 use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
 use crate::macros::MacroDefinitions;
+use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
 use crate::stored_object::{StoredObject, primary};
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
@@ -80,8 +79,14 @@ pub struct RepairRequest<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRepair {
     pub edits: Vec<Edit>,
-    /// The lines of the statement or loop, counted from 1.
-    pub lines: Range<u32>,
+    /// The statement or loop.
+    pub span: SourceSpan,
+    /// The store that is flushed or logged, in the file that makes it.
+    pub store: Option<StoreSpan>,
+    /// What is executed after the statement whenever it is, in the same block.
+    pub followers: Option<SourceSpan>,
+    /// The block in which the statement is, by its start.
+    pub block: Option<(u32, u32)>,
     /// What is added, which can be more than was asked for: an idiom may flush and fence.
     pub operation: RepairOperation,
     /// The added code.
@@ -91,6 +96,7 @@ pub struct SourceRepair {
 impl RepairRequest<'_> {
     pub fn repair(&self) -> Result<SourceRepair, RepairRefusal> {
         let statement = Statement::at(self.source, self.line, self.column)?;
+        self.refuse_ambiguous(&statement)?;
         if self.operation == RepairOperation::Fence {
             return self.fence(&statement);
         }
@@ -133,6 +139,44 @@ impl RepairRequest<'_> {
         hoisting::in_caller(&object, &inside, statement, self.line, self.column)
     }
 
+    /// Refuses what could be another store than the one that is meant.
+    fn refuse_ambiguous(&self, statement: &Statement<'_>) -> Result<(), RepairRefusal> {
+        let unclear = self.column.is_none() && statement.shares_line(self.line);
+        let is_unclear = |called: &CalledStatement<'_>| {
+            let inside = Statement::at(called.source, called.line, called.column)?;
+            Ok(called.column.is_none() && inside.shares_line(called.line))
+        };
+        let mut unclear_called = false;
+        for called in self.called {
+            unclear_called |= is_unclear(called)?;
+        }
+        // Braces around a statement are added once, so it has one repair.
+        let (_, stores) = StoredObject::store_span(statement, self.line, self.column, self.macros);
+        let flushes = self.operation != RepairOperation::Fence && self.called.is_empty();
+        let several = flushes && stores > 1 && !statement.is_in_block();
+        match unclear || unclear_called || several {
+            true => Err(RepairRefusal::SeveralStores {
+                file: self.source.path.clone(),
+                line: self.line,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn store_span(&self, statement: &Statement<'_>) -> Option<StoreSpan> {
+        if self.operation == RepairOperation::Fence {
+            return None;
+        }
+        let span = match self.called.first() {
+            None => StoredObject::store_span(statement, self.line, self.column, self.macros),
+            Some(store) => {
+                let inside = Statement::at(store.source, store.line, store.column).ok()?;
+                StoredObject::store_span(&inside, store.line, store.column, store.macros)
+            }
+        };
+        Some(span.0)
+    }
+
     fn done(
         &self,
         statement: &Statement<'_>,
@@ -142,7 +186,10 @@ impl RepairRequest<'_> {
     ) -> SourceRepair {
         SourceRepair {
             edits,
-            lines: statement.lines(),
+            span: statement.span(),
+            followers: statement.followers(),
+            block: statement.block(),
+            store: self.store_span(statement),
             operation,
             code,
         }
@@ -172,24 +219,32 @@ impl RepairRequest<'_> {
         let Some(range) = object.saved.clone() else {
             return Ok((object, Vec::new(), Vec::new()));
         };
-        let in_block = statement
-            .node
-            .parent()
-            .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"));
         let place = object.place.clone().unwrap_or_default();
         let changes = RepairRefusal::Changes {
             file: self.source.path.clone(),
             line: self.line,
             object: place.clone(),
         };
-        if !in_block || statement.node.kind() == "declaration" {
+        let is_unsafe = self.source.language != SourceLanguage::Rust || statement.is_unsafe();
+        if !statement.is_in_block() || !is_unsafe || statement.node.kind() == "declaration" {
             return Err(changes);
         }
-        let name = format!("pm_stored_{}", self.line);
+        let name = match statement.starts_line() {
+            true => format!("pm_stored_{}", self.line),
+            false => format!("pm_stored_{}_{}", self.line, statement.span().start.1),
+        };
+        let rest = self.source.text[range.end..].trim_start();
+        let is_assigned = !rest.starts_with("++")
+            && !rest.starts_with("--")
+            && !rest.starts_with(['.', '-', '[', '(']);
         let declaration = match self.source.language {
             SourceLanguage::C => format!("__typeof__({place}) *{name} = &{};", primary(&place)),
             SourceLanguage::Cpp => format!("auto *{name} = &{};", primary(&place)),
             SourceLanguage::Rust => format!("let {name} = &raw mut {place};"),
+        };
+        let replacement = match is_assigned {
+            true => format!("*{name}"),
+            false => format!("(*{name})"),
         };
         let saved = StoredObject {
             address: name.clone(),
@@ -199,7 +254,7 @@ impl RepairRequest<'_> {
         };
         Ok((
             saved,
-            vec![Edit::replace(range, format!("*{name}"))],
+            vec![Edit::replace(range, replacement)],
             vec![declaration],
         ))
     }
@@ -278,6 +333,7 @@ impl RepairRequest<'_> {
             Form::Nothing => format!("{name}{}();", if idiom.bang { "!" } else { "" }),
             Form::Place if idiom.bang => format!("{name}!({place});"),
             Form::Place => format!("{name}({place});"),
+            Form::Reference => self.wrapped(statement, name, format!("{name}(&{place});")),
             Form::Range => self.wrapped(statement, name, self.range_call(name, object)),
             Form::Pointer => {
                 let address = self.address(name, object);
@@ -323,12 +379,10 @@ impl RepairRequest<'_> {
             let pointer = pointer.iter().find(|pointer| taken.contains(**pointer));
             return match pointer {
                 Some(pointer) => {
-                    let address = match address.starts_with("&raw") {
-                        true => format!("({address})"),
-                        false => address.clone(),
-                    };
+                    // A method binds more tightly than what an expression begins with.
+                    let address = primary(address);
                     match pointer.contains("mut") {
-                        true => format!("{address}.cast_mut().cast()"),
+                        true => format!("{}.cast()", address.replacen("&raw const", "&raw mut", 1)),
                         false => format!("{address}.cast()"),
                     }
                 }

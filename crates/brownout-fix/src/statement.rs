@@ -1,11 +1,10 @@
 //! Statements: which one a position belongs to, and how code is put after it.
 
-use std::ops::Range;
-
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
 use crate::edit::Edit;
+use crate::span::SourceSpan;
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// A statement after which code can be inserted.
@@ -131,11 +130,48 @@ impl<'s> Statement<'s> {
         ancestors(self.node).find(|node| FUNCTIONS.contains(&node.kind()))
     }
 
-    /// Its lines, counted from 1.
-    pub fn lines(&self) -> Range<u32> {
-        let range = self.node.byte_range();
-        let last = range.end.saturating_sub(1).max(range.start);
-        self.source.line_of(range.start)..self.source.line_of(last) + 1
+    /// Whether it is one of the statements of a block.
+    pub fn is_in_block(&self) -> bool {
+        self.node
+            .parent()
+            .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"))
+    }
+
+    /// What is executed after the statement whenever it is: the rest of its block, up to the first statement that can leave the block
+    /// or be entered from elsewhere. `None` if it is not one of the statements of a block.
+    pub fn followers(&self) -> Option<SourceSpan> {
+        if !self.is_in_block() {
+            return None;
+        }
+        let own_end = self.node.end_byte();
+        let mut end = own_end;
+        let mut next = self.node.next_named_sibling();
+        while let Some(node) = next {
+            if descendants(node).iter().any(|node| is_jump(node.kind())) {
+                break;
+            }
+            end = node.end_byte();
+            next = node.next_named_sibling();
+        }
+        let span = SourceSpan::of(self.source, own_end..end);
+        Some(span).filter(|_| !is_jump(self.node.kind()))
+    }
+
+    /// Where the block begins in which it is.
+    pub fn block(&self) -> Option<(u32, u32)> {
+        let parent = self.node.parent().filter(|_| self.is_in_block())?;
+        Some(SourceSpan::of(self.source, parent.byte_range()).start)
+    }
+
+    pub fn span(&self) -> SourceSpan {
+        SourceSpan::of(self.source, self.node.byte_range())
+    }
+
+    /// Whether other statements have a part of a line.
+    pub fn shares_line(&self, line: u32) -> bool {
+        let nodes = descendants(self.source.root()).into_iter();
+        let mut simple = nodes.filter(|node| is_simple(node.kind()) && node.id() != self.node.id());
+        simple.any(|node| SourceSpan::of(self.source, node.byte_range()).contains(line, None))
     }
 
     /// The edits that put `lines` after the statement, with braces if it is the only one of its branch.
@@ -230,7 +266,7 @@ impl<'s> Statement<'s> {
     }
 
     /// Whether nothing but blanks stands before it on its line.
-    fn starts_line(&self) -> bool {
+    pub fn starts_line(&self) -> bool {
         let at = self.node.start_byte();
         let line = self.source.line_range(self.source.line_of(at));
         line.is_some_and(|line| self.source.text[line.start..at].trim().is_empty())
@@ -245,6 +281,10 @@ impl<'s> Statement<'s> {
         };
         let rest = source.text[end..line.end].trim_end();
         let comment = rest.trim_start();
+        // Compilers want this one as the last thing before the next label.
+        if comment.to_ascii_lowercase().contains("fall") {
+            return end;
+        }
         let is_closed = comment.starts_with("/*")
             && comment.ends_with("*/")
             && comment.matches("*/").count() == 1;
@@ -285,6 +325,25 @@ fn is_simple(kind: &str) -> bool {
     matches!(
         kind,
         "expression_statement" | "declaration" | "let_declaration"
+    )
+}
+
+/// Whether control can leave or enter here.
+fn is_jump(kind: &str) -> bool {
+    matches!(
+        kind,
+        "return_statement"
+            | "goto_statement"
+            | "break_statement"
+            | "continue_statement"
+            | "labeled_statement"
+            | "case_statement"
+            | "throw_statement"
+            | "co_return_statement"
+            | "return_expression"
+            | "break_expression"
+            | "continue_expression"
+            | "try_expression"
     )
 }
 
@@ -348,6 +407,14 @@ mod tests {
     }
 
     #[test]
+    fn code_is_put_before_the_comment_of_a_fall_through() {
+        let text = "void f(void)\n{\n\tswitch (a) {\n\tcase 1: p->x = 1; /* fallthrough */\n\tdefault: g();\n\t}\n}\n";
+        let expected = "p->x = 1;\n\tfence(); /* fallthrough */\n\tdefault:";
+        let repaired = after_column("x.c", text, 4, Some(15)).unwrap();
+        assert!(repaired.contains(expected), "{repaired}");
+    }
+
+    #[test]
     fn a_branch_on_one_line_is_spread_over_several() {
         let text = "void f(void) {\n  if (a) p->x = 1;\n  g();\n}\n";
         let expected = "void f(void) {\n  if (a) {\n    p->x = 1;\n    fence();\n  }\n  g();\n}\n";
@@ -399,11 +466,24 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_always_executed_follows_a_statement() {
+        let text = "void f(void)\n{\n\tp->a = 1;\n\tp->b = 2;\n\tif (x)\n\t\tgoto out;\n\tp->c = 3;\nout:\n\tg();\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        let followers = |line| Statement::at(&source, line, None).unwrap().followers();
+        let first = followers(3).unwrap();
+        assert!(first.contains(4, None) && !first.contains(7, None));
+        assert!(!followers(7).unwrap().contains(9, None));
+        let text = "void f(void)\n{\n\twhile (a)\n\t\tp->x = 1;\n\tp->y = 1;\n}\n";
+        let source = SourceTree::new("x.c", text.to_owned()).unwrap();
+        assert_eq!(Statement::at(&source, 4, None).unwrap().followers(), None);
+    }
+
+    #[test]
     fn a_loop_is_found_only_in_the_same_function() {
         let text = "void f(void)\n{\n\twhile (a) {\n\t\tx = 1;\n\t}\n}\n";
         let source = SourceTree::new("x.c", text.to_owned()).unwrap();
         let statement = Statement::at(&source, 4, None).unwrap();
-        assert_eq!(statement.enclosing_loop().unwrap().lines(), 3..6);
+        assert_eq!(statement.enclosing_loop().unwrap().span().start, (3, 2));
         assert!(statement.function().is_some());
     }
 }

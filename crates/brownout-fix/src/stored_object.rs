@@ -12,7 +12,9 @@ use std::ops::Range;
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
+use crate::evaluation::{changes_own_address, order_matters, reads_object};
 use crate::macros::MacroDefinitions;
+use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
@@ -67,15 +69,7 @@ impl StoredObject {
     ) -> Result<Self, RepairRefusal> {
         let source = statement.source;
         let file = source.path.clone();
-        let mut stores = store_expressions(statement, macros);
-        // A variable of C is not in persistent memory. One of C++ can be a reference.
-        let in_memory = stores
-            .iter()
-            .filter(|store| !store.is_to_variable())
-            .count();
-        if source.language == SourceLanguage::C || in_memory > 0 {
-            stores.retain(|store| !store.is_to_variable());
-        }
+        let stores = stores_to_memory(statement, macros);
         let offset = source.offset(line, column);
         let Some(chosen) = choose(&stores, column.and(offset)) else {
             return Err(match stores.is_empty() {
@@ -83,8 +77,50 @@ impl StoredObject {
                 false => RepairRefusal::SeveralStores { file, line },
             });
         };
-        chosen.object(source, line, statement)
+        chosen.object(source, line, statement, macros)
     }
+
+    /// Where the store at a position of a statement is, and how many stores the statement has.
+    pub fn store_span(
+        statement: &Statement<'_>,
+        line: u32,
+        column: Option<u32>,
+        macros: &MacroDefinitions,
+    ) -> (StoreSpan, usize) {
+        let source = statement.source;
+        let stores = stores_to_memory(statement, macros);
+        let offset = column.and_then(|_| source.offset(line, column));
+        let whole = StoreSpan {
+            span: statement.span(),
+            others: Vec::new(),
+        };
+        let Some(chosen) = choose(&stores, offset).filter(|_| stores.len() > 1) else {
+            return (whole, stores.len());
+        };
+        let around = chosen.node.byte_range();
+        let nodes = stores.iter().map(|store| store.node.byte_range());
+        let inside = nodes.filter(|range| {
+            *range != around && around.start <= range.start && range.end <= around.end
+        });
+        let span = StoreSpan {
+            others: inside.map(|range| SourceSpan::of(source, range)).collect(),
+            span: SourceSpan::of(source, around),
+        };
+        (span, stores.len())
+    }
+}
+
+/// The stores of a statement that can be to persistent memory. A variable of C is not there. One of C++ can be a reference.
+fn stores_to_memory<'s>(
+    statement: &Statement<'s>,
+    macros: &MacroDefinitions,
+) -> Vec<StoreExpression<'s>> {
+    let mut stores = store_expressions(statement, macros);
+    let mut in_memory = stores.iter().filter(|store| !store.is_to_variable());
+    if statement.source.language == SourceLanguage::C || in_memory.next().is_some() {
+        stores.retain(|store| !store.is_to_variable());
+    }
+    stores
 }
 
 fn no_store(
@@ -311,6 +347,7 @@ impl StoreExpression<'_> {
         source: &SourceTree,
         line: u32,
         statement: &Statement<'_>,
+        macros: &MacroDefinitions,
     ) -> Result<StoredObject, RepairRefusal> {
         let refuse_changed = |nodes: &[Node<'_>]| {
             for node in nodes {
@@ -328,8 +365,15 @@ impl StoreExpression<'_> {
             Target::Macro(object) => Ok(object.clone()),
             Target::Place(place) => {
                 refuse_changed(&[*place])?;
-                let mut object = place_object(source, *place, line)?;
-                if has_effect(source, *place) {
+                let mut object = place_object(source, *place, line, macros)?;
+                if has_effect(source, *place) || changes_own_address(source, *place) {
+                    if order_matters(source, statement, self.node, *place) {
+                        return Err(RepairRefusal::Order {
+                            file: source.path.clone(),
+                            line,
+                            object: source.text_of(*place).to_owned(),
+                        });
+                    }
                     object.saved = Some(place.byte_range());
                 }
                 Ok(object)
@@ -337,10 +381,23 @@ impl StoreExpression<'_> {
             Target::Bytes(pointer, length) => {
                 refuse_changed(&[*pointer])?;
                 let text = source.text_of(*pointer).to_owned();
-                let (length, extra) = length_text(source, &text, length);
-                if has_effect(source, *pointer)
-                    || extra.is_some_and(|extra| has_effect(source, extra))
+                // A reference of Rust is no pointer, but names its object.
+                if let Some(place) = text.strip_prefix("&mut ")
+                    && matches!(length, Length::Pointee)
+                    && !has_effect(source, *pointer)
                 {
+                    return Ok(StoredObject {
+                        address: format!("&raw const {place}"),
+                        place: Some(place.to_owned()),
+                        length: None,
+                        saved: None,
+                    });
+                }
+                let (length, extra) = length_text(source, &text, length);
+                let is_changed = |length: Node<'_>| {
+                    has_effect(source, length) || reads_object(source, length, &text)
+                };
+                if has_effect(source, *pointer) || extra.is_some_and(is_changed) {
                     return Err(RepairRefusal::Changes {
                         file: source.path.clone(),
                         line,
@@ -379,6 +436,10 @@ impl StoreExpression<'_> {
                     node.child_by_field_name("left")
                 }
                 "update_expression" => node.child_by_field_name("argument"),
+                // A function that is given the address of a variable can change it.
+                "pointer_expression" if source.text_of(node).starts_with('&') => {
+                    node.child_by_field_name("argument")
+                }
                 _ => None,
             };
             let is_own = node.id() == self.node.id();
@@ -431,6 +492,7 @@ fn place_object(
     source: &SourceTree,
     place: Node<'_>,
     line: u32,
+    macros: &MacroDefinitions,
 ) -> Result<StoredObject, RepairRefusal> {
     let mut inner = place;
     while inner.kind() == "parenthesized_expression"
@@ -445,7 +507,7 @@ fn place_object(
         _ => None,
     };
     if let Some(field) = inner.child_by_field_name("field")
-        && is_bit_field(source, source.text_of(field))
+        && macros.is_bit_field(source.text_of(field))
     {
         return Err(RepairRefusal::BitField {
             file: source.path.clone(),
@@ -466,21 +528,16 @@ fn place_object(
     })
 }
 
-/// Whether a structure of this file has a bit-field of that name.
-fn is_bit_field(source: &SourceTree, name: &str) -> bool {
-    let fields = descendants(source.root());
-    let mut fields = fields
-        .into_iter()
-        .filter(|node| node.kind() == "field_declaration");
-    fields.any(|field| {
-        let declarator = field.child_by_field_name("declarator");
-        let is_named = declarator.is_some_and(|declarator| source.text_of(declarator) == name);
-        let mut cursor = field.walk();
-        let has_width = field
-            .children(&mut cursor)
-            .any(|child| child.kind() == "bitfield_clause");
-        is_named && has_width
-    })
+/// The names of the bit-fields of structures in a file.
+pub(crate) fn bit_fields(source: &SourceTree) -> Vec<String> {
+    let nodes = descendants(source.root()).into_iter();
+    let clauses = nodes.filter(|node| node.kind() == "bitfield_clause");
+    // One declaration can have several, each after its name.
+    let names = clauses.filter_map(|clause| clause.prev_named_sibling());
+    names
+        .filter(|name| name.kind() == "field_identifier")
+        .map(|name| source.text_of(name).to_owned())
+        .collect()
 }
 
 /// Calls that only compute an address.
@@ -500,20 +557,25 @@ const PURE: [&str; 10] = [
 /// Whether an expression does something when it is evaluated.
 pub(crate) fn has_effect(source: &SourceTree, expression: Node<'_>) -> bool {
     descendants(expression)
-        .iter()
-        .any(|node| match node.kind() {
-            "call_expression" => {
-                let name = callee(source, *node).unwrap_or_default();
-                !PURE.contains(&name.as_str())
-            }
-            "assignment_expression"
-            | "compound_assignment_expr"
-            | "update_expression"
-            | "macro_invocation"
-            | "await_expression"
-            | "new_expression" => true,
-            _ => false,
-        })
+        .into_iter()
+        .any(|node| has_own_effect(source, node))
+}
+
+/// Whether a node does something when it is evaluated, apart from its operands.
+pub(crate) fn has_own_effect(source: &SourceTree, node: Node<'_>) -> bool {
+    match node.kind() {
+        "call_expression" => {
+            let name = callee(source, node).unwrap_or_default();
+            !PURE.contains(&name.as_str())
+        }
+        "assignment_expression"
+        | "compound_assignment_expr"
+        | "update_expression"
+        | "macro_invocation"
+        | "await_expression"
+        | "new_expression" => true,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

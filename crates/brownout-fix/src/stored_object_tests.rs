@@ -5,12 +5,15 @@ use super::*;
 fn object(path: &str, code: &str, column: Option<u32>) -> Result<StoredObject, RepairRefusal> {
     let text = match path.ends_with(".rs") {
         true => format!("fn f() {{ unsafe  {{\n{code}\n}} }}\n"),
-        false => format!("struct s {{ int flag : 1; int x; }};\nvoid f(void) {{\n{code}\n}}\n"),
+        false => format!(
+            "struct s {{ int flag : 1, second : 3; int x; }};\nvoid f(void) {{\n{code}\n}}\n"
+        ),
     };
     let line = if path.ends_with(".rs") { 2 } else { 3 };
     let source = SourceTree::new(path, text).unwrap();
     let statement = Statement::at(&source, line, column)?;
-    StoredObject::of(&statement, line, column, &MacroDefinitions::default())
+    let definitions = MacroDefinitions::of(&source, &|_, _| None);
+    StoredObject::of(&statement, line, column, &definitions)
 }
 
 fn address(code: &str) -> String {
@@ -89,11 +92,13 @@ fn what_the_statement_changes_cannot_be_named_after_it() {
 
 #[test]
 fn bit_fields_have_no_address() {
-    let refused = object("x.c", "p->flag = 1;", None).unwrap_err();
-    assert!(
-        matches!(refused, RepairRefusal::BitField { .. }),
-        "{refused}"
-    );
+    for code in ["p->flag = 1;", "p->second = 1;"] {
+        let refused = object("x.c", code, None).unwrap_err();
+        assert!(
+            matches!(refused, RepairRefusal::BitField { .. }),
+            "{refused}"
+        );
+    }
 }
 
 #[test]

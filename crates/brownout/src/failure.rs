@@ -66,7 +66,7 @@ pub enum Failure {
     RepairsConflict,
     #[error("`{}` has changed while it was being repaired; nothing was changed", path.display())]
     SourceChanged { path: PathBuf },
-    #[error("`{}` has changes that are not committed; commit them, or give --force", path.display())]
+    #[error("`{}` is not as git has it (changed, or not tracked); commit it, or give --force", path.display())]
     Uncommitted { path: PathBuf },
     #[error(
         "this machine allows no private view of the file system, without which --build would change your files; build the \
@@ -293,6 +293,8 @@ pub enum Failure {
     TokenWanted,
     #[error("`{finding}` does not identify one finding in `{}`; the ids are in `{}`", path.display(), path.join("findings.jsonl").display())]
     NoSuchFinding { path: PathBuf, finding: String },
+    #[error("`{}` has no findings of the rule {rule}: there is nothing to repair", path.display())]
+    NoFindingOfRule { path: PathBuf, rule: String },
     #[error(
         "finding {finding} cannot be replayed: rule {rule} reports it from the trace, and {why}; \
          `brownout dump` shows its events"

@@ -33,8 +33,8 @@ pub struct FixArgs {
 
     /// Change the sources
     ///
-    /// All files or none are changed. With --build, only if the patch is proven. Files with changes that are not committed to git are
-    /// refused unless --force is given.
+    /// All files or none are changed. With --build, only if the patch is proven. Files in a git repository
+    /// that are changed or not tracked are refused unless --force is given.
     #[arg(long)]
     pub apply: bool,
 
@@ -57,7 +57,7 @@ pub struct FixArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30m", requires = "build")]
     pub build_time: Duration,
 
-    /// With --apply, also change files with changes that are not committed
+    /// With --apply, also change files that are changed or not tracked in git
     #[arg(long, requires = "apply")]
     pub force: bool,
 

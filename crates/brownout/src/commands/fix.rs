@@ -12,10 +12,11 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output;
 use crate::fix::{
-    FindingRepair, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
+    FindingRepair, ON_REQUEST, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
 };
 use crate::fix_output::{print_human, print_json};
 use crate::output_directory::write_file;
+use crate::rules;
 use crate::settings::Settings;
 use crate::stored_results::read_report;
 
@@ -89,9 +90,16 @@ fn check_names(arguments: &FixArgs, report: &Report) -> Result<(), Failure> {
             finding.rule == *name || finding.id.as_str().starts_with(name.as_str())
         };
         if !report.findings().iter().any(is_of) {
-            return Err(Failure::NoSuchFinding {
-                path: arguments.directory.clone(),
-                finding: name.clone(),
+            let path = arguments.directory.clone();
+            return Err(match rules::all().iter().any(|rule| rule.id == name) {
+                true => Failure::NoFindingOfRule {
+                    path,
+                    rule: name.clone(),
+                },
+                false => Failure::NoSuchFinding {
+                    path,
+                    finding: name.clone(),
+                },
             });
         }
     }
@@ -177,8 +185,12 @@ fn conclude(
         .added
         .iter()
         .any(|finding| finding.severity == Severity::Bug);
-    // Findings of which none can be repaired are no success.
-    let none_reparable = counted.is_empty() && !repairs.findings.is_empty();
+    // Findings of which none can be repaired are no success. Transient data is repaired only if it is named.
+    let mut others = repairs
+        .findings
+        .iter()
+        .filter(|repair| repair.finding.rule != ON_REQUEST);
+    let none_reparable = counted.is_empty() && others.next().is_some();
     if arguments.apply && !repairs.combined.is_empty() {
         let is_proven =
             |repair: &&FindingRepair| repair.refusal.is_none() || repair.patch.is_empty();

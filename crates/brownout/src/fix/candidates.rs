@@ -8,7 +8,7 @@
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
 use brownout_fix::{RepairOperation, RepairRefusal, RepairScope};
-use brownout_report::{Finding, Frame, Stack, role};
+use brownout_report::{Finding, FindingId, Frame, Stack, role};
 
 /// Where and how a repair is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct RepairTask {
     /// The rule and the first stack by which the finding is known in the trace.
     pub rule: String,
     pub stack: Stack,
+    /// The id of the finding, which all stores of its source lines share.
+    pub id: FindingId,
     pub candidates: Vec<Candidate>,
     /// The operation must not be reduced, although the trace shows no difference.
     pub is_pinned: bool,
@@ -91,6 +93,7 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
         Ok(RepairTask {
             rule: finding.rule.clone(),
             stack: first.clone(),
+            id: finding.id.clone(),
             candidates,
             is_pinned,
         })
@@ -109,6 +112,7 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
             Ok(vec![RepairTask {
                 rule: finding.rule.clone(),
                 stack: first.clone(),
+                id: finding.id.clone(),
                 candidates,
                 is_pinned: true,
             }])

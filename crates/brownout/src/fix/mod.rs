@@ -19,10 +19,11 @@ use std::path::Path;
 use brownout_fix::{AddedCounts, RepairRefusal};
 use brownout_report::{Finding, FindingId, FixProof, Report, Severity, SourceFix};
 
+pub use candidates::ON_REQUEST;
 pub use patch::Patch;
 pub use rebuilt_proof::{Rebuild, RebuiltRun, still_shown};
 
-use candidates::{ON_REQUEST, REPAIRED, refusal, tasks};
+use candidates::{REPAIRED, refusal, tasks};
 use planned_repair::PlannedRepair;
 use program_sources::ProgramSources;
 use run_survey::RunSurvey;

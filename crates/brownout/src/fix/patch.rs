@@ -140,7 +140,7 @@ impl Patch {
     }
 }
 
-/// Whether git knows the file and it differs from the last commit. A file that git does not manage has nothing to compare with.
+/// Whether the file is in a git repository, which cannot give it back: it differs from the last commit, or git does not track it.
 fn has_uncommitted_changes(path: &Path) -> bool {
     let Some((directory, name)) = path.parent().zip(path.file_name()) else {
         return false;
@@ -148,7 +148,13 @@ fn has_uncommitted_changes(path: &Path) -> bool {
     let mut git = Command::new("git");
     git.arg("-C")
         .arg(directory)
-        .args(["status", "--porcelain", "--untracked-files=no", "--"])
+        .args([
+            "status",
+            "--porcelain",
+            "--untracked-files=all",
+            "--ignored",
+            "--",
+        ])
         .arg(name);
     let output = git.output();
     output.is_ok_and(|output| output.status.success() && !output.stdout.is_empty())
@@ -179,6 +185,28 @@ mod tests {
         patch(&path, "a\nc\n").write(false).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "a\nb\nc\n");
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_git_cannot_give_back_is_written_only_by_force() {
+        let root = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            let identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"];
+            git.arg("-C").arg(root.path()).args(identity);
+            assert!(git.args(arguments).output().unwrap().status.success());
+        };
+        git(&["init"]);
+        let path = root.path().join("x.c");
+        fs::write(&path, "a\nc\n").unwrap();
+        let untracked = patch(&path, "a\nc\n").write(false);
+        assert!(matches!(untracked, Err(Failure::Uncommitted { .. })));
+        git(&["add", "x.c"]);
+        git(&["commit", "-m", "x"]);
+        patch(&path, "a\nc\n").write(false).unwrap();
+        let changed = patch(&path, "a\nb\nc\n").write(false);
+        assert!(matches!(changed, Err(Failure::Uncommitted { .. })));
+        patch(&path, "a\nb\nc\n").write(true).unwrap();
     }
 
     #[test]

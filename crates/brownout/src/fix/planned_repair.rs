@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use brownout_fix::{CalledStatement, RepairRefusal, RepairRequest, RepairScope, SourceRepair};
+use brownout_fix::{
+    CalledStatement, RepairRefusal, RepairRequest, RepairScope, SourceRepair, SourceSpan,
+};
 use brownout_model::Profile;
 
 use super::candidates::Candidate;
 use super::program_sources::ProgramSources;
-use super::repaired_statements::StatementLines;
+use super::repaired_statements::StatementPlace;
 use super::run_survey::RunSurvey;
 
 /// A candidate with the edits that it means.
@@ -16,15 +18,18 @@ pub struct PlannedRepair {
     pub source: SourceRepair,
     /// The file that is edited.
     pub path: PathBuf,
-    pub function: Option<String>,
-    pub statement: StatementLines,
+    pub statement: StatementPlace,
 }
 
 impl PlannedRepair {
-    /// Whether it comes later in the same function.
-    pub fn is_after(&self, other: &Self) -> bool {
-        let is_in_function = self.path == other.path && self.function == other.function;
-        is_in_function && self.statement.lines.start > other.statement.lines.start
+    /// Whether it is executed after the other one whenever that is: a later statement of the same block, with no jump in between.
+    pub fn always_follows(&self, other: &Self) -> bool {
+        let (line, column) = self.source.span.start;
+        let is_follower = |span: SourceSpan| span.contains(line, Some(column));
+        self.path == other.path
+            && self.source.block.is_some()
+            && self.source.block == other.source.block
+            && other.source.followers.is_some_and(is_follower)
     }
 
     pub fn new(
@@ -68,20 +73,16 @@ impl PlannedRepair {
             idioms: &survey.idioms,
         };
         let repair = request.repair()?;
-        let statement = StatementLines {
-            lines: repair.lines.clone(),
+        let statement = StatementPlace {
+            span: repair.span,
             includes_callees: candidate.includes_callees,
             is_loop: candidate.scope == RepairScope::Loop,
             file: file.clone(),
-            store: candidate
-                .called
-                .first()
-                .and_then(|store| store.file.clone().zip(store.line)),
+            store: innermost.file.clone().zip(repair.store.clone()),
         };
         Ok(Self {
             source: repair,
             path: sources.path(&file),
-            function: frame.function.clone(),
             statement,
         })
     }

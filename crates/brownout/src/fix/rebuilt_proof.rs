@@ -15,7 +15,7 @@ use brownout_crash::{CrashError, PersistentFiles, RecordedRun, Token};
 use brownout_recovery::{
     End, Isolation, Recovery, RunRequest, Sandbox, SandboxServerCommand, write_content,
 };
-use brownout_report::{Finding, Report, parse_json_lines};
+use brownout_report::{Finding, Report, Severity, parse_json_lines};
 use brownout_trace::replay::Content;
 
 use super::candidates::ON_REQUEST;
@@ -194,6 +194,16 @@ impl Rebuild<'_> {
             path: self.results.to_owned(),
             source,
         })?;
+        // The status and the findings say the same thing in two ways. If they differ, neither can be relied on.
+        let shows_bug = findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Bug);
+        if shows_bug != (status == ExitCode::BugsFound as i32) {
+            let why = format!(
+                "`brownout check` of the rebuilt program exited with status {status}, which its findings contradict"
+            );
+            return Ok(RebuiltRun::Failed(why, shown));
+        }
         Ok(RebuiltRun::Checked(findings))
     }
 
@@ -219,7 +229,10 @@ impl Rebuild<'_> {
         }
         let _ = writeln!(text, "( {} ) 1>&2 || exit {BUILD_FAILED}", self.command);
         let program = std::env::current_exe().map_err(Failure::FixDirectory)?;
-        let mut check = format!("{} check --quiet --out \"$TMPDIR/out\"", quoted(&program));
+        let mut check = format!(
+            "{} check --quiet --fail-on bug --out \"$TMPDIR/out\"",
+            quoted(&program)
+        );
         let _ = write!(check, " --model {}", self.settings.model.name);
         for pattern in &self.report.subject.patterns {
             let _ = write!(check, " --pm {}", quoted(Path::new(pattern)));

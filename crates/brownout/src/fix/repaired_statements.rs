@@ -1,44 +1,43 @@
 //! Which events of a trace belong to the statements that repairs change.
 
-use std::ops::Range;
 use std::path::Path;
 
-use brownout_fix::{Membership, RepairedStatements};
+use brownout_fix::{Membership, RepairedStatements, SourceSpan, StoreSpan};
 use brownout_report::Frame;
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
 
 use crate::stacks::{StackId, StackTable};
 
-/// A statement by its lines.
+/// A statement by its place in the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatementLines {
+pub struct StatementPlace {
     pub file: String,
-    pub lines: Range<u32>,
+    pub span: SourceSpan,
     pub includes_callees: bool,
     /// It is a loop: all iterations are one execution.
     pub is_loop: bool,
-    /// The file and line of the store that is flushed, if a function that is called makes it.
-    pub store: Option<(String, u32)>,
+    /// The file and place of the store that is flushed, which a function that is called may make.
+    pub store: Option<(String, StoreSpan)>,
 }
 
-impl StatementLines {
+impl StatementPlace {
     pub fn contains(&self, frame: &Frame) -> bool {
-        let is_in = |line| self.lines.contains(&line);
+        let is_in = |line| self.span.contains(line, frame.column);
         frame.file.as_ref() == Some(&self.file) && frame.line.is_some_and(is_in)
     }
 }
 
 /// Finds the repaired statements in the stacks of events.
 pub struct StatementsInStacks<'a> {
-    statements: &'a [StatementLines],
+    statements: &'a [StatementPlace],
     stacks: StackTable,
     known: FxHashMap<StackId, Vec<Membership>>,
 }
 
 impl<'a> StatementsInStacks<'a> {
     /// For a target that was started in `directory`.
-    pub fn new(statements: &'a [StatementLines], directory: &Path) -> Self {
+    pub fn new(statements: &'a [StatementPlace], directory: &Path) -> Self {
         Self {
             statements,
             stacks: StackTable::new(directory),
@@ -63,7 +62,7 @@ impl RepairedStatements for StatementsInStacks<'_> {
     }
 }
 
-fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membership> {
+fn memberships(statements: &[StatementPlace], frames: &[Frame]) -> Vec<Membership> {
     let innermost = frames
         .iter()
         .position(|frame| !frame.is_library() && frame.line.is_some());
@@ -95,8 +94,9 @@ fn memberships(statements: &[StatementLines], frames: &[Frame]) -> Vec<Membershi
     members.collect()
 }
 
-fn is_at(frame: &Frame, (file, line): &(String, u32)) -> bool {
-    frame.file.as_ref() == Some(file) && frame.line == Some(*line)
+fn is_at(frame: &Frame, (file, store): &(String, StoreSpan)) -> bool {
+    let is_in = |line| store.contains(line, frame.column);
+    frame.file.as_ref() == Some(file) && frame.line.is_some_and(is_in)
 }
 
 #[cfg(test)]
@@ -112,11 +112,35 @@ mod tests {
         }
     }
 
+    fn span(start: (u32, u32), end: (u32, u32)) -> SourceSpan {
+        SourceSpan { start, end }
+    }
+
+    #[test]
+    fn stores_of_one_line_belong_to_their_own_statements() {
+        let place = |from, to| StatementPlace {
+            file: "/x.c".into(),
+            span: span((4, from), (4, to)),
+            includes_callees: false,
+            is_loop: false,
+            store: None,
+        };
+        let statements = [place(5, 16), place(17, 28)];
+        let at = |column| {
+            let mut frame = frame(4, "/program");
+            frame.column = Some(column);
+            let found = memberships(&statements, &[frame]);
+            found.iter().map(|found| found.repair).collect::<Vec<_>>()
+        };
+        assert_eq!(at(12), [0]);
+        assert_eq!(at(24), [1]);
+    }
+
     #[test]
     fn what_a_library_stores_belongs_to_the_statement_that_calls_it() {
-        let statement = StatementLines {
+        let statement = StatementPlace {
             file: "/x.c".into(),
-            lines: 3..5,
+            span: span((3, 5), (4, 12)),
             includes_callees: false,
             is_loop: false,
             store: None,

@@ -2,11 +2,11 @@
 //!
 //! All repairs are judged together: one may cure the finding of another, or make its fence unnecessary. First each task has its
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
-//! repair that another one follows in its function is left out for trial (the reduction of §3.4.2): if nothing comes back, it stays out.
-//! What happens to be flushed by another function does not count: on other paths it comes too late.
+//! repair that another one follows in its block, with no jump in between, is left out for trial (the reduction of §3.4.2): if nothing
+//! comes back, it stays out. What other repairs happen to flush does not count: on other paths they flush something else, or too late.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
-use brownout_report::Finding;
+use brownout_report::{Finding, FindingId};
 
 use super::candidates::RepairTask;
 use super::planned_repair::PlannedRepair;
@@ -18,6 +18,7 @@ pub struct TaskSearch {
     /// The number of the finding that the task is a part of.
     finding: usize,
     key: FindingKey,
+    id: FindingId,
     is_pinned: bool,
     options: Vec<PlannedRepair>,
     /// The repair in use.
@@ -59,6 +60,7 @@ impl TaskSearch {
         Self {
             finding,
             key: key(&task.rule, &task.stack),
+            id: task.id.clone(),
             is_pinned: task.is_pinned,
             is_refused: options.is_empty(),
             options,
@@ -100,6 +102,20 @@ impl TaskSearch {
         frames.any(|frame| repair.statement.contains(frame))
     }
 
+    /// Whether a trace still shows the finding, at this store or at another one that is reported with it.
+    fn is_shown(&self, shown: &PatchedFindings) -> bool {
+        shown.keys.contains(&self.key) || shown.ids.contains(&self.id)
+    }
+
+    /// Refuses the task because its finding is about several stores.
+    fn refuse_several(&mut self) {
+        self.is_refused = true;
+        self.refusal = Some(RepairRefusal::Rule(
+            "the finding is about several stores of a line, and the repair of one does not cure the others; put them on lines \
+             of their own, build and check again",
+        ));
+    }
+
     /// Takes the next repair; none is left if this was the last.
     fn advance(&mut self) {
         self.at += 1;
@@ -121,7 +137,13 @@ pub fn search(
             if task.is_refused || !task.shows_in_trace() {
                 continue;
             }
-            let is_there = shown.keys.contains(&task.key);
+            let is_there = task.is_shown(&shown);
+            // Another store of the same line, which the repair does not reach.
+            if is_there && !shown.keys.contains(&task.key) {
+                task.refuse_several();
+                changed = true;
+                continue;
+            }
             // A repair that does harm is used only if there is no other.
             let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
             if is_there || does_harm {
@@ -134,6 +156,9 @@ pub fn search(
         }
         refuse_together(&mut tasks);
     }
+    if fence_alone(&mut tasks, proof)? {
+        shown = proof.judge(&repairs(&tasks))?;
+    }
     let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
     Ok(SearchOutcome {
         tasks,
@@ -141,6 +166,35 @@ pub fn search(
         counts: shown.counts,
         is_minimal,
     })
+}
+
+/// Adds fences where a flush relies on the fence of another repair that is not always executed after it. Returns whether there are any.
+fn fence_alone(tasks: &mut [TaskSearch], proof: &mut TraceProof<'_>) -> Result<bool, Failure> {
+    let mut changed = false;
+    for index in 0..tasks.len() {
+        let Some(repair) = tasks[index].repair().cloned() else {
+            continue;
+        };
+        let task = &tasks[index];
+        let next = task.options.get(task.at + 1);
+        let may_fence = next.is_some_and(|next| next.statement == repair.statement);
+        let mut own = repairs(tasks);
+        let is_alone = own.len() == 1;
+        if repair.source.operation != RepairOperation::Flush || !may_fence || is_alone {
+            continue;
+        }
+        own.retain(|other| **other == repair || other.always_follows(&repair));
+        // On a long trace, a fence too many is the cheaper error.
+        let is_needed = !proof.may_try_more() || {
+            let alone = proof.judge(&own)?;
+            alone.keys.contains(&tasks[index].key)
+        };
+        if is_needed {
+            tasks[index].advance();
+            changed = true;
+        }
+    }
+    Ok(changed)
 }
 
 /// Half a repair of a finding is none: if one of its tasks is refused, so are the others.
@@ -175,19 +229,24 @@ fn reduce(
         let is_first = users.first() == Some(&index);
         let is_pinned = users.iter().any(|&user| tasks[user].is_pinned);
         let is_needed = is_pinned || !tasks[index].shows_in_trace();
-        let mut used = repairs(tasks).into_iter();
-        let has_successor = used.any(|other| other.is_after(&repair));
-        if !is_first || is_needed || !has_successor {
+        let mut followers = repairs(tasks);
+        followers.retain(|other| other.always_follows(&repair));
+        if !is_first || is_needed || followers.is_empty() {
             continue;
         }
         if !proof.may_try_more() {
             return Ok(false);
         }
+        // What another repair flushes by chance in this run must not count.
+        let alone = proof.judge(&followers)?;
+        if users.iter().any(|&user| tasks[user].is_shown(&alone)) {
+            continue;
+        }
         users.iter().for_each(|&user| tasks[user].is_covered = true);
         let without = proof.judge(&repairs(tasks))?;
         let comes_back = tasks.iter().any(|task| {
             let is_repaired = !task.is_refused && task.shows_in_trace();
-            is_repaired && without.keys.contains(&task.key)
+            is_repaired && task.is_shown(&without)
         });
         if comes_back || without.added.len() > shown.added.len() {
             users

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use brownout_fix::{AddedCounts, AddedOperation, PatchedTraceError, write_patched};
 use brownout_model::Profile;
-use brownout_report::{Finding, Severity};
+use brownout_report::{Finding, FindingId, Severity};
 use brownout_trace::TraceReader;
 use rustc_hash::FxHashSet;
 
 use super::planned_repair::PlannedRepair;
-use super::repaired_statements::{StatementLines, StatementsInStacks};
+use super::repaired_statements::{StatementPlace, StatementsInStacks};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::lint_run::examine;
@@ -32,6 +32,7 @@ pub fn key(rule: &str, stack: &brownout_report::Stack) -> FindingKey {
 /// What the patched trace shows.
 pub struct PatchedFindings {
     pub keys: FxHashSet<FindingKey>,
+    pub ids: FxHashSet<FindingId>,
     /// Findings that the recorded trace does not have, of a kind that a repair must not add.
     pub added: Vec<Finding>,
     pub counts: AddedCounts,
@@ -92,6 +93,7 @@ impl<'a> TraceProof<'a> {
             findings.extend(race(&mut trace, self.settings, true, self.console)?.findings);
         }
         let keys: FxHashSet<FindingKey> = findings.iter().filter_map(finding_key).collect();
+        let ids = findings.iter().map(|finding| finding.id.clone()).collect();
         let is_new = |finding: &Finding| {
             let key = finding_key(finding);
             let matters = finding.severity != Severity::Warning || is_about_order(&finding.rule);
@@ -100,6 +102,7 @@ impl<'a> TraceProof<'a> {
         let added = findings.into_iter().filter(is_new).collect();
         Ok(PatchedFindings {
             keys,
+            ids,
             added,
             counts,
         })
@@ -114,7 +117,7 @@ impl<'a> TraceProof<'a> {
                 syncs,
             })
             .collect();
-        let statements: Vec<StatementLines> = repairs
+        let statements: Vec<StatementPlace> = repairs
             .iter()
             .map(|repair| repair.statement.clone())
             .collect();

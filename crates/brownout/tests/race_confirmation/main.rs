@@ -10,11 +10,18 @@ use test_dir::TestDir;
 const RECOVER: &str = "./ledger pool check";
 
 impl TestDir {
-    /// Records the program in this mode.
+    /// Records the ledger in this mode.
     fn recorded(mode: &str) -> Self {
-        let dir = Self::with("race_confirmation/ledger.c", &["-g", "-pthread"]);
+        Self::recorded_program("ledger", mode)
+    }
+
+    /// Records a program in this mode.
+    fn recorded_program(name: &str, mode: &str) -> Self {
+        let source = format!("race_confirmation/{name}.c");
+        let dir = Self::with(&source, &["-g", "-pthread"]);
         let record = ["record", "-q", "--loads", "-o", "trace", "--"];
-        let words = [&record[..], &["./ledger", "pool", mode]].concat();
+        let program = format!("./{name}");
+        let words = [&record[..], &[&program, "pool", mode]].concat();
         let recorded = dir.brownout(&words);
         assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
         dir
@@ -102,4 +109,28 @@ fn a_store_that_is_durable_in_time_has_no_race_to_force() {
         Some(2),
         "--recover has no effect without --confirm"
     );
+}
+
+#[test]
+fn a_reader_that_waits_for_a_lock_of_the_storing_thread_is_blocked() {
+    let dir = TestDir::recorded_program("gate", "reader");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(forced.starts_with("blocked: "), "{race:#}");
+    // That it waited in one run does not show that it always waits.
+    assert_eq!(race["severity"], "warning");
+}
+
+#[test]
+fn a_thread_that_waits_and_never_reads_blocks_no_race() {
+    let dir = TestDir::recorded_program("gate", "other");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(
+        forced.starts_with("not reproduced: no other thread loaded it"),
+        "{race:#}"
+    );
+    // The real reason, not the time that there would have been.
+    assert!(forced.contains("; the run ended after "), "{race:#}");
+    assert_eq!(race["severity"], "warning");
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ pub struct TargetAgain {
     pub runner: RecoveryRunner,
     /// What the persistent files may have been at the start. The first is tried first.
     pub images: Vec<Vec<Option<Content>>>,
+    /// Files whose content at the start is not known completely.
+    pub unknown: Vec<PathBuf>,
     pub command: Vec<OsString>,
     pub patterns: Vec<OsString>,
     /// How long the recorded run took.
@@ -125,6 +127,9 @@ impl<'a> ForcedRun<'a> {
             }
         }
         match last {
+            Some((_, examined, _)) if examined.forced.stores == 0 => {
+                Ok(Judgement::NotForced(no_store(&target.unknown)))
+            }
             Some((trace, examined, ended)) => self.conclude(trace, examined, &ended, console),
             None => Ok(Judgement::NotForced(
                 "the program has no persistent files".to_owned(),
@@ -239,15 +244,26 @@ impl<'a> ForcedRun<'a> {
                 locks: examined.locks,
             });
         }
-        let why = match (forced.stores, read) {
-            (0, _) => "the program did not come to the store when it ran again".to_owned(),
-            (_, Some(_)) => "the reader has loaded it, but neither made anything durable nor sent anything out before it was durable".to_owned(),
-            (_, None) => format!(
+        let why = match read {
+            Some(_) => "the reader has loaded it, but neither made anything durable nor sent anything out before it was durable".to_owned(),
+            None => format!(
                 "no other thread loaded it while the storing thread was held; the run {}",
                 ended.describe()
             ),
         };
         Ok(Judgement::NotForced(why))
+    }
+}
+
+/// Why the store was not made.
+fn no_store(unknown: &[PathBuf]) -> String {
+    let missed = "the program did not come to the store when it ran again";
+    match unknown {
+        [] => missed.to_owned(),
+        [path, ..] => format!(
+            "{missed}; the content of {} at the start is not known, because the recorded run has not mapped all of it",
+            path.display()
+        ),
     }
 }
 

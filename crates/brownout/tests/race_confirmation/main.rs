@@ -19,12 +19,15 @@ impl TestDir {
     fn recorded_program(name: &str, mode: &str) -> Self {
         let source = format!("race_confirmation/{name}.c");
         let dir = Self::with(&source, &["-g", "-pthread"]);
-        let record = ["record", "-q", "--loads", "-o", "trace", "--"];
-        let program = format!("./{name}");
-        let words = [&record[..], &[&program, "pool", mode]].concat();
-        let recorded = dir.brownout(&words);
-        assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+        dir.record(&format!("./{name}"), mode);
         dir
+    }
+
+    /// Records a program that is there already.
+    fn record(&self, program: &str, mode: &str) {
+        let record = ["record", "-q", "--loads", "-o", "trace", "--"];
+        let recorded = self.brownout(&[&record[..], &[program, "pool", mode]].concat());
+        assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
     }
 
     /// The race that is left when it was tried to force all.
@@ -133,4 +136,13 @@ fn a_thread_that_waits_and_never_reads_blocks_no_race() {
     // The real reason, not the time that there would have been.
     assert!(forced.contains("; the run ended after "), "{race:#}");
     assert_eq!(race["severity"], "warning");
+}
+
+#[test]
+fn the_program_runs_again_from_all_that_the_files_held() {
+    let dir = TestDir::recorded("late");
+    dir.record("./ledger", "again");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(forced.starts_with("reproduced: "), "{race:#}");
 }

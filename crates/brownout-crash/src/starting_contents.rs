@@ -7,6 +7,7 @@
 //! content of the start.
 
 use std::ops::Range;
+use std::path::Path;
 
 use brownout_trace::replay::Content;
 use brownout_trace::{Event, EventKind, FileId, Mapping, ProcessId, ThreadId};
@@ -142,6 +143,16 @@ impl StartingContents {
         self.files.iter().map(Option::as_ref)
     }
 
+    /// The paths of files of which not every byte is known.
+    pub fn incomplete<'f>(
+        &'f self,
+        files: &'f PersistentFiles,
+    ) -> impl Iterator<Item = &'f Path> + 'f {
+        let starts = files.paths().iter().zip(self.files());
+        let incomplete = starts.filter(|(_, start)| start.is_some_and(|start| !start.is_complete));
+        incomplete.map(|(path, _)| path.as_path())
+    }
+
     /// What the file at the path with this number held; `None` if there was nothing.
     pub fn content(&self, number: usize) -> Option<&Content> {
         Some(&self.files.get(number)?.as_ref()?.content)
@@ -212,7 +223,7 @@ mod tests {
     fn start_of(events: &[EventKind<'_>]) -> StartingContent {
         let mut definitions = Definitions::default();
         let identity = FileIdentity { dev: 1, ino: 1 };
-        definitions.define_file(FILE, identity, std::path::Path::new("/pool"));
+        definitions.define_file(FILE, identity, Path::new("/pool"));
         let mut survey = Survey::default();
         for kind in events {
             survey.observe(&event(*kind), &definitions);

@@ -15,7 +15,7 @@ mod judgement;
 mod lost_store;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use brownout_crash::{CrashError, PersistentFiles, RecordedRun, StartingContents};
@@ -87,7 +87,7 @@ pub fn confirm(
     let mut target = TargetAgain {
         runner: target_runner(trace, &files, how)?,
         images: starting_images(&starts),
-        unknown: unknown_contents(&files, &starts),
+        unknown: starts.incomplete(&files).map(Path::to_owned).collect(),
         command: trace.header().command.clone(),
         patterns: trace.header().pm.clone(),
         recorded_wall: trace
@@ -151,13 +151,6 @@ fn starting_images(starts: &StartingContents) -> Vec<Vec<Option<Content>>> {
         true => vec![without_new, contents],
         false => vec![contents],
     }
-}
-
-/// The paths of files of which the trace does not have the whole content at the start.
-fn unknown_contents(files: &PersistentFiles, starts: &StartingContents) -> Vec<PathBuf> {
-    let incomplete = files.paths().iter().zip(starts.files());
-    let incomplete = incomplete.filter(|(_, start)| start.is_some_and(|start| !start.is_complete));
-    incomplete.map(|(path, _)| path.clone()).collect()
 }
 
 /// What forcing races has shown, in a sentence.

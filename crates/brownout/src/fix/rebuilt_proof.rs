@@ -117,12 +117,23 @@ impl Rebuild<'_> {
             return Err(Failure::NoPrivateView);
         }
         let (outcome, has_zeros) = self.run_once(&mut sandbox, starts, false)?;
-        match outcome {
+        let outcome = match outcome {
             RebuiltRun::TargetFailed(..) if has_zeros => {
-                Ok(self.run_once(&mut sandbox, starts, true)?.0)
+                self.run_once(&mut sandbox, starts, true)?.0
             }
-            outcome => Ok(outcome),
-        }
+            outcome => outcome,
+        };
+        Ok(match (outcome, starts.incomplete(files).next()) {
+            (RebuiltRun::TargetFailed(output), Some(path)) => {
+                let why = format!(
+                    "the rebuilt program failed; the content of {} at the start is not known, because the recorded run has not mapped \
+                     all of it",
+                    path.display()
+                );
+                RebuiltRun::Failed(why, output)
+            }
+            (outcome, _) => outcome,
+        })
     }
 
     /// Runs the script. Files of zeros exist only if `zeros` says so; also returns whether there are any.

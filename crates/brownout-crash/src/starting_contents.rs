@@ -29,12 +29,16 @@ pub struct StartingContent {
     pub is_complete: bool,
 }
 
+/// A thread that maps files.
+type Reporter = (ProcessId, ThreadId);
+type Ranges = Vec<Range<u64>>;
+
 /// Follows the events of a run.
 #[derive(Default)]
 pub(crate) struct StartFollower {
     files: FxHashMap<FileId, FileStart>,
     /// The ranges whose content a thread reports now.
-    reporting: FxHashMap<(ProcessId, ThreadId), (FileId, Vec<Range<u64>>)>,
+    reporting: FxHashMap<Reporter, (FileId, Ranges)>,
 }
 
 /// What is known so far of how a file started.
@@ -43,9 +47,9 @@ struct FileStart {
     content: Content,
     is_mapped: bool,
     /// Bytes whose content is known.
-    known: Vec<Range<u64>>,
+    known: Ranges,
     /// Bytes that system calls have changed since the start.
-    changed: Vec<Range<u64>>,
+    changed: Ranges,
 }
 
 impl StartFollower {
@@ -94,7 +98,7 @@ impl StartFollower {
         }
     }
 
-    fn mapped(&mut self, by: (ProcessId, ThreadId), mapping: &Mapping) {
+    fn mapped(&mut self, by: Reporter, mapping: &Mapping) {
         let Some(start) = self.files.get_mut(&mapping.file) else {
             return;
         };
@@ -160,7 +164,7 @@ impl StartingContents {
 }
 
 /// The parts of a range that none of `others` has.
-fn without(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
+fn without(range: Range<u64>, others: &[Range<u64>]) -> Ranges {
     let mut parts = vec![range];
     for other in others {
         parts = parts

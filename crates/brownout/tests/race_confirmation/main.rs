@@ -140,7 +140,10 @@ fn a_thread_that_waits_and_never_reads_blocks_no_race() {
 
 #[test]
 fn the_program_runs_again_from_all_that_the_files_held() {
-    let dir = TestDir::recorded("late");
+    let dir = TestDir::with("race_confirmation/ledger.c", &["-g", "-pthread"]);
+    let mut pool = vec![0; 8192];
+    pool[4096] = 1;
+    std::fs::write(dir.path("pool"), pool).unwrap();
     dir.record("./ledger", "again");
     let race = dir.confirm(&[]);
     let forced = detail(&race, "forced");

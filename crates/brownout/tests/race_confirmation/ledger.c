@@ -21,7 +21,7 @@ enum { ROUNDS = 3, FIRST_SUM = 100000 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pool;
-static volatile int is_over;
+static volatile int has_read, is_over;
 static int is_late, is_idle;
 
 static void persist(volatile void *place) {
@@ -37,12 +37,16 @@ static void *reader(void *unused) {
       pool->book = sum;
       persist(&pool->book);
     }
+    has_read = 1;
     usleep(500);
   } while (!is_over);
   return unused;
 }
 
 static void *writer(void *unused) {
+  /* What only the writer knows of could not race. */
+  while (!has_read)
+    usleep(100);
   for (int round = 0; round < ROUNDS; round++) {
     pthread_mutex_lock(&mutex);
     pool->sum = FIRST_SUM + round;

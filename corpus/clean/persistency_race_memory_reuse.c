@@ -1,5 +1,4 @@
-/* Memory that another thread has read is freed and allocated again. What is stored there without the lock is durable before
- * it is published. */
+/* Memory that another thread has read is freed and allocated again. What it contains is durable before it is published. */
 // build: -pthread -lpmemobj
 // check: --loads
 // env: PMEM_IS_PMEM_FORCE=1

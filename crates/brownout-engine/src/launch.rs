@@ -31,6 +31,7 @@ pub(crate) fn launch(
 ) -> io::Result<Launched> {
     let mut image = create_memfd(c"brownout", MemfdUse::Program)?;
     with_file_size_limit_raised(|| image.write_all(loader))?;
+    let image = with_number_of_three_digits(image);
     let descriptor = process::high_descriptor()?;
     let mut environment = process::environment();
     environment.retain(|entry| !is_wire_variable(entry));
@@ -43,6 +44,15 @@ pub(crate) fn launch(
     };
     let pid = process::spawn(&image, gate)?;
     Ok(Launched { pid, descriptor })
+}
+
+/// The same file with a descriptor of three digits, if that is possible. The kernel puts the number on the stack of the program in a path, so
+/// that addresses on the stack would depend on how many files are open.
+fn with_number_of_three_digits(image: File) -> File {
+    match rustix::io::fcntl_dupfd_cloexec(&image, 100) {
+        Ok(numbered) => numbered.into(),
+        Err(_) => image,
+    }
 }
 
 fn wire_variable(descriptor: RawFd, program: &Program) -> io::Result<CString> {

@@ -107,9 +107,8 @@ fn content(image: &CrashImage) -> Vec<u8> {
     content
 }
 
-/// The trace of a recovery that says this about the content of the pool, and the number of its first step.
-fn trace_of(ran: &Ran, content: &[u8]) -> (Made, u64) {
-    let mut made = Made::with_pool(content);
+/// Continues the trace of a recovery that has mapped the pool. Also returns the number of its first step.
+fn trace_of(ran: &Ran, mut made: Made) -> (Made, u64) {
     for (pc, step) in (1..).zip(&ran.steps) {
         step.event(|event| made.at(pc, event));
     }
@@ -159,7 +158,7 @@ fn eager(
     if depth == 1 {
         return;
     }
-    let (made, _) = trace_of(&ran, &content(image));
+    let (made, _) = trace_of(&ran, Made::with_pool(&content(image)));
     let run = RecordedRun::new(made.path(), made.selection());
     let files = run.files(&mut Silent).unwrap();
     let mut builder = ImageBuilder::new(&files, &run.selection).with_states(profile);
@@ -207,7 +206,7 @@ fn eager_from_target(
 /// What an engine shows of a run if these bytes are observed.
 fn observation(ran: &Ran, image: &CrashImage, observed: &[ByteRanges]) -> Observation {
     // What an engine shows does not say what was in the pool: the same actions are possible on other images.
-    let (made, first_step) = trace_of(ran, b"");
+    let (made, first_step) = trace_of(ran, Made::with_unknown_pool());
     let trace = std::fs::read(made.path()).unwrap();
     let is_observed = |read: &FirstRead| observed[0].overlaps(read.offset..read.offset + read.len);
     let (wanted, others): (Vec<_>, Vec<_>) = ran

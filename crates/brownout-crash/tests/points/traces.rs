@@ -26,6 +26,15 @@ impl Made {
 
     /// Starts with a program that has mapped a pool with this content.
     pub fn with_pool(content: &[u8]) -> Self {
+        Self::mapping(Some(content))
+    }
+
+    /// Starts with a program that has mapped a pool. The trace does not say what is in it.
+    pub fn with_unknown_pool() -> Self {
+        Self::mapping(None)
+    }
+
+    fn mapping(content: Option<&[u8]>) -> Self {
         let file = tempfile::NamedTempFile::new().unwrap();
         let header = Header {
             brownout_version: "0".to_owned(),
@@ -56,10 +65,10 @@ impl Made {
     }
 
     pub fn map_second(&mut self, content: &[u8]) {
-        self.map(SECOND, "/pm/second.pool", content);
+        self.map(SECOND, "/pm/second.pool", Some(content));
     }
 
-    fn map(&mut self, addr: u64, path: &str, content: &[u8]) {
+    fn map(&mut self, addr: u64, path: &str, content: Option<&[u8]>) {
         let identity = FileIdentity { dev: 1, ino: addr };
         let writer = self.writer.as_mut().unwrap();
         let file = writer.file(identity, Path::new(path)).unwrap();
@@ -72,11 +81,10 @@ impl Made {
             prot: 3,
             flags: 1,
             dax: false,
-            snapshot: true,
+            snapshot: content.is_some(),
         };
         self.at(0, EventKind::Map(mapping));
-        if !content.is_empty() {
-            let bytes = content;
+        if let Some(bytes) = content.filter(|content| !content.is_empty()) {
             self.at(
                 0,
                 EventKind::Content {

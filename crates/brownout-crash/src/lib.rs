@@ -62,6 +62,7 @@ pub mod rules;
 mod several_stores;
 mod shard;
 mod shared_start;
+mod starting_contents;
 mod store_facts;
 pub mod strategy;
 mod suspect;
@@ -108,6 +109,7 @@ pub use recovery_run::{
 };
 pub use shard::Shard;
 pub use shared_start::{SharedStart, Sharing, WorkLeft};
+pub use starting_contents::{StartingContent, StartingContents};
 pub use strategy::{
     ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput, TriedBehaviour,
 };

@@ -143,6 +143,14 @@ impl PersistentFiles {
         }
     }
 
+    /// The file that was at each path first; `None` if there was nothing at the path before.
+    pub(crate) fn first_files(&self) -> impl Iterator<Item = Option<FileId>> {
+        self.first.iter().map(|(file, initial)| match initial {
+            Initial::Partial(_) | Initial::Complete(_) => Some(*file),
+            Initial::Absent => None,
+        })
+    }
+
     /// The files that had a path first, and the content that they had when they were first mapped.
     pub(crate) fn initial_contents(&self) -> impl Iterator<Item = (FileId, &Content)> {
         (0..self.paths.len()).filter_map(|number| {

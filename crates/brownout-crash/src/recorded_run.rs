@@ -15,6 +15,7 @@ use crate::failure_point::{FailurePoints, Scope};
 use crate::image::{CrashImage, ImageBuilder, ImageDigest};
 use crate::persistent_files::PersistentFiles;
 use crate::progress::{ProgressObserver, STOP_INTERVAL};
+use crate::starting_contents::{StartFollower, StartingContents};
 use crate::symbols::Symbols;
 
 /// A trace that can be read from its start as often as needed. Damage ends it.
@@ -104,6 +105,21 @@ impl RecordedRun {
         })?;
         files.settle(read.definitions());
         Ok(files)
+    }
+
+    /// What the persistent files held when the run started.
+    pub fn starting_contents(
+        &self,
+        files: &PersistentFiles,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<StartingContents, CrashError> {
+        let mut follower = StartFollower::new(files);
+        self.walk(|event, _| {
+            observer.reading(event.index);
+            follower.observe(event);
+            ControlFlow::Continue(())
+        })?;
+        Ok(follower.finish(files))
     }
 
     /// The image of a crash point.

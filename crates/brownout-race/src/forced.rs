@@ -56,26 +56,20 @@ pub struct ForcedOutcome {
     pub stores: u64,
     /// The loads that have read it before it was durable. Those whose threads acted on it come first.
     pub reads: Vec<ForcedRead>,
-    /// After how many of the stores another thread waited for a lock of the one that was held, and the locks.
-    pub blocked: u64,
-    pub locks: Vec<LockName>,
-}
-
-/// A thread that has made the store, until it goes on.
-#[derive(Clone, Copy, Debug, Default)]
-struct HeldThread {
-    /// It was found that another thread waits for it.
-    is_blocking: bool,
-    source: Time,
+    /// The locks of the thread that was held for which other threads waited that came to the load later.
+    pub blocking: Vec<LockName>,
 }
 
 /// Follows a run in which threads are held.
 #[derive(Default)]
 pub(crate) struct ForcedReads {
     outcome: ForcedOutcome,
-    held: FxHashMap<ThreadSlot, HeldThread>,
+    /// Threads that have made the store, which a crash can still lose, and when.
+    held: FxHashMap<ThreadSlot, Time>,
     /// Reads of what a crash can still lose, with their threads.
     open: Vec<(ThreadSlot, ForcedRead)>,
+    /// Threads that have waited for a lock of a held thread, and have not come to the load since.
+    waits: Vec<(ThreadSlot, LockName)>,
 }
 
 impl ForcedReads {
@@ -86,15 +80,9 @@ impl ForcedReads {
 
     /// A thread has made the store.
     pub(crate) fn stored(&mut self, thread: ThreadSlot, source: Time) {
-        let known = self.held.insert(
-            thread,
-            HeldThread {
-                source,
-                ..HeldThread::default()
-            },
-        );
+        let known = self.held.insert(thread, source);
         // One store can be recorded in several parts.
-        if known.is_none_or(|known| known.source != source) {
+        if known != Some(source) {
             self.outcome.stores += 1;
         }
     }
@@ -104,15 +92,25 @@ impl ForcedReads {
         self.held.contains_key(&thread)
     }
 
-    /// Another thread waits for a lock of a thread that has made the store.
-    pub(crate) fn blocked(&mut self, thread: ThreadSlot, lock: LockName) {
-        if !self.outcome.locks.contains(&lock) {
-            self.outcome.locks.push(lock);
+    /// A thread waits for a lock of another one that has made the store. Whether it is a reader, the load will show.
+    pub(crate) fn waits(&mut self, thread: ThreadSlot, lock: LockName) {
+        if !self.waits.contains(&(thread, lock)) {
+            self.waits.push((thread, lock));
         }
-        if let Some(held) = self.held.get_mut(&thread)
-            && !std::mem::replace(&mut held.is_blocking, true)
-        {
-            self.outcome.blocked += 1;
+    }
+
+    #[inline]
+    pub(crate) fn has_waits(&self) -> bool {
+        !self.waits.is_empty()
+    }
+
+    /// A thread has come to the load: what it waited for has kept it from loading earlier.
+    pub(crate) fn loaded(&mut self, thread: ThreadSlot) {
+        let blocking = &mut self.outcome.blocking;
+        for (_, lock) in self.waits.extract_if(.., |(waiter, _)| *waiter == thread) {
+            if !blocking.contains(&lock) {
+                blocking.push(lock);
+            }
         }
     }
 
@@ -160,7 +158,7 @@ impl ForcedReads {
 
     /// A crash cannot lose a store any more, or nobody can read it, from the event at `at` on.
     pub(crate) fn ended(&mut self, store: Time, at: Time) {
-        self.held.retain(|_, held| held.source != store);
+        self.held.retain(|_, made| *made != store);
         let ended = self.open.extract_if(.., |(_, read)| read.store == store);
         for (_, mut read) in ended {
             // What becomes durable together with the store does not lose its reason.
@@ -244,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_blocks_others_counts_once() {
+    fn only_a_thread_that_comes_to_the_load_was_blocked() {
         let [writer, reader] = two_threads();
         let lock = LockName::InMemory {
             process: brownout_trace::ProcessId(1),
@@ -253,9 +251,13 @@ mod tests {
         let mut reads = ForcedReads::default();
         reads.stored(writer, Time(1));
         assert!(reads.is_held(writer) && !reads.is_held(reader));
-        reads.blocked(writer, lock);
-        reads.blocked(writer, lock);
-        let outcome = reads.outcome();
-        assert_eq!((outcome.blocked, outcome.locks), (1, vec![lock]));
+        reads.waits(reader, lock);
+        reads.waits(reader, lock);
+        // The writer loads what it has stored itself.
+        reads.loaded(writer);
+        assert_eq!(reads.outcome.blocking, []);
+        reads.loaded(reader);
+        reads.loaded(reader);
+        assert_eq!(reads.outcome().blocking, [lock]);
     }
 }

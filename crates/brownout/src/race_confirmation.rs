@@ -15,9 +15,10 @@ mod judgement;
 mod lost_store;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use brownout_crash::{CrashError, PersistentFiles, RecordedRun};
+use brownout_crash::{CrashError, PersistentFiles, RecordedRun, StartingContents};
 use brownout_recovery::{Expectation, Recovery, RecoveryRunner, Sandbox, SandboxServerCommand};
 use brownout_trace::replay::Content;
 
@@ -80,10 +81,13 @@ pub fn confirm(
     let mut monitor = CrashTestMonitor::new(None, console);
     monitor.begin_reading(trace.events());
     let files = recorded.files(&mut monitor)?;
+    monitor.begin_reading(trace.events());
+    let starts = recorded.starting_contents(&files, &mut monitor)?;
     drop(monitor);
     let mut target = TargetAgain {
         runner: target_runner(trace, &files, how)?,
-        images: starting_images(&files),
+        images: starting_images(&starts),
+        unknown: starts.incomplete(&files).map(Path::to_owned).collect(),
         command: trace.header().command.clone(),
         patterns: trace.header().pm.clone(),
         recorded_wall: trace
@@ -131,10 +135,9 @@ fn target_runner(
 
 /// What the persistent files may have been when the run started, in the order in which it is tried. The trace does not say whether a file
 /// existed whose content was zero when it was mapped: probably the program had just created it.
-fn starting_images(files: &PersistentFiles) -> Vec<Vec<Option<Content>>> {
-    let contents: Vec<Option<Content>> = (0..files.paths().len())
-        .map(|number| files.initial_content(number).cloned())
-        .collect();
+fn starting_images(starts: &StartingContents) -> Vec<Vec<Option<Content>>> {
+    let contents = starts.files().map(|start| Some(start?.content.clone()));
+    let contents: Vec<Option<Content>> = contents.collect();
     let is_zero = |content: &Content| content.pages().next().is_none();
     let without_new: Vec<Option<Content>> = contents
         .iter()

@@ -96,7 +96,12 @@ pub fn race_finding(race: &RawRace, context: &mut RaceContext<'_>) -> Finding {
         evidence.details.insert(name.to_owned(), text);
     }
     let mut finding = Finding::new(&PERSISTENCY_RACE, message(race), stacks, evidence);
-    finding.count = race.count;
+    // Pairs that only could race are grouped: what has happened is counted exactly.
+    let observed = race.loads.iter().map(|load| load.observed).sum();
+    finding.count = match race.is_observed() {
+        true => observed,
+        false => race.count,
+    };
     finding.replay = Some(format!("event:{}", race.store.time.0));
     if let Harm::Dependent { .. } = harm {
         finding.severity = Severity::Bug;
@@ -121,13 +126,12 @@ fn message(race: &RawRace) -> String {
 
 fn details(race: &RawRace, context: &RaceContext<'_>) -> Vec<(&'static str, String)> {
     let load = race.first_load();
-    let observed: u64 = race.loads.iter().map(|load| load.observed).sum();
-    let kind = match observed {
-        0 => {
+    // How often is the count of the finding.
+    let kind = match race.is_observed() {
+        true => format!("{} in this run", Evidence::OBSERVED),
+        false => {
             "inferred from locks and the order of threads; it did not happen in this run".to_owned()
         }
-        1 => format!("{} once in this run", Evidence::OBSERVED),
-        times => format!("{} {times} times in this run", Evidence::OBSERVED),
     };
     let mut details = vec![
         (Evidence::RACE, kind),

@@ -108,10 +108,10 @@ impl<C: TargetCode> RaceDetector<C> {
         let others = self.knowledge.threads.all();
         let calls: Vec<_> = others
             .filter(|other| other.key != (event.process, event.thread))
-            .flat_map(|other| other.open.iter().map(|call| (other.key.0, *call)))
+            .flat_map(|other| other.open.iter().map(|call| (other.key, *call)))
             .filter(|(_, call)| call.is_lock)
             .collect();
-        for (process, call) in calls {
+        for (waiter, call) in calls {
             let Some(SyncMeaning::Lock {
                 function: LockFunction::Exclusive | LockFunction::Shared,
                 argument,
@@ -121,7 +121,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 continue;
             };
             let addr = call.args.get(*argument);
-            let name = lock_name(&mut self.addresses, process, addr, definitions);
+            let name = lock_name(&mut self.addresses, waiter.0, addr, definitions);
             let Knowledge {
                 threads,
                 locks,
@@ -129,8 +129,10 @@ impl<C: TargetCode> RaceDetector<C> {
                 ..
             } = &mut self.knowledge;
             let lock = locks.find(name);
-            if lock.is_some_and(|lock| threads[held].held.holds(lock)) {
-                forced.blocked(held, name);
+            if lock.is_some_and(|lock| threads[held].held.holds(lock))
+                && let Some(waiter) = threads.last_with(waiter)
+            {
+                forced.waits(waiter, name);
             }
         }
     }

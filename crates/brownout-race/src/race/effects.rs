@@ -47,6 +47,9 @@ impl<C: TargetCode> RaceDetector<C> {
             return;
         };
         self.knowledge.threads[by.thread].has_accessed = true;
+        if self.knowledge.forced.has_waits() && self.sites.forced_roles(site).load {
+            self.knowledge.forced.loaded(by.thread);
+        }
         let tainted = !self.knowledge.threads[by.thread].taints.is_empty();
         let target = match value {
             Some(value) if tainted => self.target(process, range.file, value, definitions),

@@ -44,7 +44,7 @@ pub struct RaceArgs {
     /// discards what it writes; it has no network, and its standard input is empty. If another thread loads the store, and then makes
     /// something durable or sends something out, the race is reproduced. The finding says so, or why it was not reproduced. With --recover,
     /// recovery runs on the image of a crash at that instant, in which exactly the store is lost; if it fails, the race is
-    /// confirmed. A race whose reader always waits for a lock of the held thread is not reported.
+    /// confirmed. No race is left out because it was not reproduced.
     #[arg(long)]
     pub confirm: bool,
 

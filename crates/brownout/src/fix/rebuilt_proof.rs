@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brownout_crash::{CrashError, PersistentFiles, RecordedRun, Token};
+use brownout_crash::{CrashError, PersistentFiles, RecordedRun, StartingContents, Token};
 use brownout_recovery::{
     End, Isolation, Recovery, RunRequest, Sandbox, SandboxServerCommand, write_content,
 };
@@ -81,6 +81,8 @@ impl Rebuild<'_> {
         let mut monitor = CrashTestMonitor::new(None, console);
         monitor.begin_reading(file.events());
         let files = recorded.files(&mut monitor)?;
+        monitor.begin_reading(file.events());
+        let starts = recorded.starting_contents(&files, &mut monitor)?;
         drop(monitor);
         let work = tempfile::tempdir().map_err(Failure::FixDirectory)?;
         let header = file.header().clone();
@@ -99,7 +101,7 @@ impl Rebuild<'_> {
             "building the patched sources with `{}`",
             self.command
         ));
-        self.run_script(&server, &recovery, &files)
+        self.run_script(&server, &recovery, (&files, &starts))
     }
 
     /// A file of zeros may have been there, or the program has made it. If the program fails without it, it is run with it.
@@ -107,35 +109,46 @@ impl Rebuild<'_> {
         &self,
         server: &SandboxServerCommand,
         recovery: &Recovery,
-        files: &PersistentFiles,
+        (files, starts): (&PersistentFiles, &StartingContents),
     ) -> Result<RebuiltRun, Failure> {
         let failed = |error| Failure::from(CrashError::from(error));
         let mut sandbox = Sandbox::start(server, recovery, files.paths()).map_err(failed)?;
         if sandbox.isolation() != Isolation::Layered {
             return Err(Failure::NoPrivateView);
         }
-        let (outcome, has_zeros) = self.run_once(&mut sandbox, files, false)?;
-        match outcome {
+        let (outcome, has_zeros) = self.run_once(&mut sandbox, starts, false)?;
+        let outcome = match outcome {
             RebuiltRun::TargetFailed(..) if has_zeros => {
-                Ok(self.run_once(&mut sandbox, files, true)?.0)
+                self.run_once(&mut sandbox, starts, true)?.0
             }
-            outcome => Ok(outcome),
-        }
+            outcome => outcome,
+        };
+        Ok(match (outcome, starts.incomplete(files).next()) {
+            (RebuiltRun::TargetFailed(output), Some(path)) => {
+                let why = format!(
+                    "the rebuilt program failed; the content of {} at the start is not known, because the recorded run has not mapped \
+                     all of it",
+                    path.display()
+                );
+                RebuiltRun::Failed(why, output)
+            }
+            (outcome, _) => outcome,
+        })
     }
 
     /// Runs the script. Files of zeros exist only if `zeros` says so; also returns whether there are any.
     fn run_once(
         &self,
         sandbox: &mut Sandbox,
-        files: &PersistentFiles,
+        starts: &StartingContents,
         zeros: bool,
     ) -> Result<(RebuiltRun, bool), Failure> {
         let failed = |error| Failure::from(CrashError::from(error));
         let mut request = RunRequest::new(self.time_limit);
         let mut has_zeros = false;
         let opened = sandbox.files().map_err(failed)?;
-        for (number, file) in opened.iter().take(files.paths().len()).enumerate() {
-            let content = files.initial_content(number);
+        for (number, file) in opened.iter().take(starts.files().len()).enumerate() {
+            let content = starts.content(number);
             let is_zero = |content: &&Content| {
                 let mut pages = content.pages();
                 pages.all(|(_, page)| page.iter().all(|byte| *byte == 0))

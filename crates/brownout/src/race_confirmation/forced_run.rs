@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_crash::CrashError;
 use brownout_engine::{HoldPlan, WatchedFunction};
@@ -35,6 +35,8 @@ pub struct TargetAgain {
     pub runner: RecoveryRunner,
     /// What the persistent files may have been at the start. The first is tried first.
     pub images: Vec<Vec<Option<Content>>>,
+    /// Files whose content at the start is not known completely.
+    pub unknown: Vec<PathBuf>,
     pub command: Vec<OsString>,
     pub patterns: Vec<OsString>,
     /// How long the recorded run took.
@@ -54,7 +56,14 @@ struct Examined {
     forced: ForcedOutcome,
     /// What the reader did with the store, if that depends on it.
     harm: Option<Harm>,
+    /// The locks that kept the reader waiting.
     locks: Vec<String>,
+}
+
+/// How a forced run ended.
+struct Ended {
+    end: End,
+    after: Duration,
 }
 
 impl<'a> ForcedRun<'a> {
@@ -118,7 +127,10 @@ impl<'a> ForcedRun<'a> {
             }
         }
         match last {
-            Some((trace, examined, ended)) => self.conclude(trace, examined, ended, limit, console),
+            Some((_, examined, _)) if examined.forced.stores == 0 => {
+                Ok(Judgement::NotForced(no_store(&target.unknown)))
+            }
+            Some((trace, examined, ended)) => self.conclude(trace, examined, &ended, console),
             None => Ok(Judgement::NotForced(
                 "the program has no persistent files".to_owned(),
             )),
@@ -131,7 +143,7 @@ impl<'a> ForcedRun<'a> {
         image: usize,
         path: &Path,
         limit: Duration,
-    ) -> Result<End, Failure> {
+    ) -> Result<Ended, Failure> {
         let plan = HoldPlan {
             store: self.hold.store.clone(),
             wait: self.hold.wait.clone(),
@@ -161,8 +173,12 @@ impl<'a> ForcedRun<'a> {
                 source,
             })?;
         let image = &target.images[image];
+        let started = Instant::now();
         let outcome = target.runner.run_held(image, &held, &Arc::new(file));
-        Ok(outcome.map_err(CrashError::from)?.end)
+        Ok(Ended {
+            end: outcome.map_err(CrashError::from)?.end,
+            after: started.elapsed(),
+        })
     }
 
     fn examine(&self, trace: &mut TraceFile, console: &Console) -> Result<Examined, Failure> {
@@ -189,7 +205,7 @@ impl<'a> ForcedRun<'a> {
             .filter(is_it)
             .map(|race| race.first_load().harm);
         let harm = harm.min().filter(|harm| *harm != Harm::Unknown);
-        let locks = outcome.forced.locks.iter();
+        let locks = outcome.forced.blocking.iter();
         Ok(Examined {
             locks: locks
                 .map(|&lock| lock_text(lock, trace.definitions()))
@@ -203,8 +219,7 @@ impl<'a> ForcedRun<'a> {
         &self,
         trace: TraceFile,
         examined: Examined,
-        ended: End,
-        limit: Duration,
+        ended: &Ended,
         console: &Console,
     ) -> Result<Judgement, Failure> {
         let forced = &examined.forced;
@@ -224,25 +239,40 @@ impl<'a> ForcedRun<'a> {
                 ),
             });
         }
-        if read.is_none() && forced.blocked > 0 {
+        if read.is_none() && !examined.locks.is_empty() {
             return Ok(Judgement::Blocked {
                 locks: examined.locks,
-                always: forced.blocked == forced.stores && ended_by_itself(&ended),
             });
         }
-        let why = match (forced.stores, read) {
-            (0, _) => "the program did not come to the store when it ran again".to_owned(),
-            (_, Some(_)) => "the reader has loaded it, but neither made anything durable nor sent anything out before it was durable".to_owned(),
-            (_, None) => format!(
-                "no other thread loaded it while the storing thread was held, within {} s",
-                limit.as_secs().max(1)
+        let why = match read {
+            Some(_) => "the reader has loaded it, but neither made anything durable nor sent anything out before it was durable".to_owned(),
+            None => format!(
+                "no other thread loaded it while the storing thread was held; the run {}",
+                ended.describe()
             ),
         };
         Ok(Judgement::NotForced(why))
     }
 }
 
-/// Whether the program has ended without having been killed.
-fn ended_by_itself(end: &End) -> bool {
-    matches!(end, End::Exited(_))
+/// Why the store was not made.
+fn no_store(unknown: &[PathBuf]) -> String {
+    let missed = "the program did not come to the store when it ran again";
+    match unknown {
+        [] => missed.to_owned(),
+        [path, ..] => format!(
+            "{missed}; the content of {} at the start is not known, because the recorded run has not mapped all of it",
+            path.display()
+        ),
+    }
+}
+
+impl Ended {
+    fn describe(&self) -> String {
+        let how = match self.end {
+            End::TimedOut => "reached its time limit",
+            _ => "ended",
+        };
+        format!("{how} after {:.1} s", self.after.as_secs_f64())
+    }
 }

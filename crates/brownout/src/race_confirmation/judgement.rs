@@ -1,6 +1,6 @@
 //! What forcing a race has shown, and how its finding says so.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use brownout_race::{Dependence, Harm, LockName, ReaderAct};
 use brownout_report::{Evidence, Finding, FindingId, Severity};
@@ -8,19 +8,14 @@ use brownout_trace::Definitions;
 
 use super::lost_store::ForcedVerdict;
 use super::summary;
-use crate::quantity::number_of;
 use crate::race_run::RaceRun;
 
 /// What came of forcing a race.
 pub enum Judgement {
     /// Another thread read the store and acted on it while a crash could lose it.
     Reproduced(Box<Reproduction>),
-    /// Another thread waited for a lock that the storing thread held.
-    Blocked {
-        locks: Vec<String>,
-        /// After every store of the run.
-        always: bool,
-    },
+    /// The reader waited for locks that the storing thread held. That it waits in each run, one run cannot show.
+    Blocked { locks: Vec<String> },
     /// Why it did not happen.
     NotForced(String),
 }
@@ -37,7 +32,7 @@ pub struct Reproduction {
     pub state: String,
 }
 
-/// Notes what forcing races has shown. A race that a lock always prevents is none: it is not reported.
+/// Notes what forcing races has shown. No race is left out because of it.
 pub fn apply(judgements: Vec<(FindingId, Judgement)>, has_recovery: bool, run: &mut RaceRun) {
     let count = judgements.len();
     let (mut confirmed, mut reproduced) = (0, 0);
@@ -51,36 +46,13 @@ pub fn apply(judgements: Vec<(FindingId, Judgement)>, has_recovery: bool, run: &
             _ => drop(by_finding.insert(id, judgement)),
         }
     }
-    // What has happened cannot be prevented by a lock.
-    let observed = run.races.iter().filter(|(_, race)| race.is_observed());
-    let observed: BTreeSet<FindingId> = observed.map(|(id, _)| id.clone()).collect();
-    let mut dropped: BTreeMap<String, u64> = BTreeMap::new();
-    run.findings.retain_mut(|finding| {
-        let Some(judgement) = by_finding.remove(&finding.id) else {
-            return true;
-        };
-        let is_observed = observed.contains(&finding.id);
-        if let Judgement::Blocked {
-            locks,
-            always: true,
-        } = &judgement
-            && !is_observed
-        {
-            *dropped.entry(locks.join(", ")).or_default() += 1;
-            return false;
+    for finding in &mut run.findings {
+        if let Some(judgement) = by_finding.remove(&finding.id) {
+            judgement.mark(finding);
         }
-        judgement.mark(finding, is_observed);
-        true
-    });
+    }
     run.remarks
         .push(summary(confirmed, reproduced, count, has_recovery));
-    for (locks, count) in dropped {
-        let races = number_of(count, "race");
-        run.remarks.push(format!(
-            "{races} not reported: the reader always waits for the lock at {locks}, which the storing thread holds until the store is \
-             durable"
-        ));
-    }
 }
 
 impl Judgement {
@@ -97,26 +69,21 @@ impl Judgement {
             Judgement::Reproduced(_) if self.is_confirmed() => 4,
             Judgement::Reproduced(_) => 3,
             Judgement::NotForced(_) => 2,
-            Judgement::Blocked { always: false, .. } => 1,
-            Judgement::Blocked { always: true, .. } => 0,
+            Judgement::Blocked { .. } => 1,
         }
     }
 
-    fn mark(self, finding: &mut Finding, is_observed: bool) {
+    fn mark(self, finding: &mut Finding) {
         let text = match self {
             Judgement::Reproduced(known) => match known.mark(finding) {
                 Some(text) => text,
                 None => return,
             },
-            Judgement::Blocked { locks, .. } => {
-                if !is_observed {
-                    finding.severity = Severity::Warning;
-                }
-                format!(
-                    "blocked: while the storing thread was held, another thread waited for a lock that it holds ({})",
-                    locks.join(", ")
-                )
-            }
+            Judgement::Blocked { locks } => format!(
+                "blocked: while the storing thread was held, the reader waited for a lock that it holds ({}); in another run the \
+                 reader may come first",
+                locks.join(", ")
+            ),
             Judgement::NotForced(why) => format!("not reproduced: {why}"),
         };
         let details = &mut finding.evidence.details;

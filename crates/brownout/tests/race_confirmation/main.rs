@@ -10,14 +10,24 @@ use test_dir::TestDir;
 const RECOVER: &str = "./ledger pool check";
 
 impl TestDir {
-    /// Records the program in this mode.
+    /// Records the ledger in this mode.
     fn recorded(mode: &str) -> Self {
-        let dir = Self::with("race_confirmation/ledger.c", &["-g", "-pthread"]);
-        let record = ["record", "-q", "--loads", "-o", "trace", "--"];
-        let words = [&record[..], &["./ledger", "pool", mode]].concat();
-        let recorded = dir.brownout(&words);
-        assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
+        Self::recorded_program("ledger", mode)
+    }
+
+    /// Records a program in this mode.
+    fn recorded_program(name: &str, mode: &str) -> Self {
+        let source = format!("race_confirmation/{name}.c");
+        let dir = Self::with(&source, &["-g", "-pthread"]);
+        dir.record(&format!("./{name}"), mode);
         dir
+    }
+
+    /// Records a program that is there already.
+    fn record(&self, program: &str, mode: &str) {
+        let record = ["record", "-q", "--loads", "-o", "trace", "--"];
+        let recorded = self.brownout(&[&record[..], &[program, "pool", mode]].concat());
+        assert_eq!(recorded.status, Some(0), "{}", recorded.stderr);
     }
 
     /// The race that is left when it was tried to force all.
@@ -102,4 +112,40 @@ fn a_store_that_is_durable_in_time_has_no_race_to_force() {
         Some(2),
         "--recover has no effect without --confirm"
     );
+}
+
+#[test]
+fn a_reader_that_waits_for_a_lock_of_the_storing_thread_is_blocked() {
+    let dir = TestDir::recorded_program("gate", "reader");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(forced.starts_with("blocked: "), "{race:#}");
+    // That it waited in one run does not show that it always waits.
+    assert_eq!(race["severity"], "warning");
+}
+
+#[test]
+fn a_thread_that_waits_and_never_reads_blocks_no_race() {
+    let dir = TestDir::recorded_program("gate", "other");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(
+        forced.starts_with("not reproduced: no other thread loaded it"),
+        "{race:#}"
+    );
+    // The real reason, not the time that there would have been.
+    assert!(forced.contains("; the run ended after "), "{race:#}");
+    assert_eq!(race["severity"], "warning");
+}
+
+#[test]
+fn the_program_runs_again_from_all_that_the_files_held() {
+    let dir = TestDir::with("race_confirmation/ledger.c", &["-g", "-pthread"]);
+    let mut pool = vec![0; 8192];
+    pool[4096] = 1;
+    std::fs::write(dir.path("pool"), pool).unwrap();
+    dir.record("./ledger", "again");
+    let race = dir.confirm(&[]);
+    let forced = detail(&race, "forced");
+    assert!(forced.starts_with("reproduced: "), "{race:#}");
 }

@@ -199,3 +199,44 @@ fn rust_is_repaired_in_its_own_terms() {
     let repaired = repaired.unwrap();
     assert!(repaired.contains(&expected), "{repaired}");
 }
+
+/// The line that a repair of line 4 adds after it, if line 5 flushes and fences.
+fn persisted(path: &str, helper: &str, function: &str, call: &str) -> String {
+    let text = format!("{helper}\n{function}\n{{\ns.x = 1;\n{call}\n}}\n");
+    let example = Example {
+        path,
+        text: &text,
+        at: (4, Some(5)),
+        operation: RepairOperation::FlushAndFence,
+    };
+    let repaired = example.repaired(|source, idioms| {
+        idioms.observe(source, 5, Some(1), CallEffect::Flush);
+        idioms.observe(source, 5, Some(1), CallEffect::Fence);
+    });
+    let repaired = repaired.unwrap();
+    let mut lines = repaired.lines().skip_while(|line| *line != "s.x = 1;");
+    lines.nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_helper_is_given_what_its_declaration_takes() {
+    let reference = "template <class T> void persist(const T &t) {}";
+    let code = persisted("x.cpp", reference, "void f(S &s)", "persist(s.y);");
+    assert_eq!(code, "persist(s.x);");
+    let inside = format!("namespace pm {{ {reference} }}");
+    let code = persisted("x.cpp", &inside, "void f(S &s)", "pm::persist(s.y);");
+    assert_eq!(code, "pm::persist(s.x);");
+    let reference = "fn persist<T: ?Sized>(t: &T) {}";
+    let code = persisted("x.rs", reference, "fn f(s: &mut S)", "persist(&s.y);");
+    assert_eq!(code, "persist(&s.x);");
+}
+
+#[test]
+fn a_helper_that_cannot_be_named_is_not_used() {
+    let method = "struct P { void persist(const void *p, size_t n); };";
+    let code = persisted("x.cpp", method, "void f(P &p, S &s)", "p.persist(&s.y, 8);");
+    assert!(code.starts_with("pm_write_back("), "{code}");
+    let plain = "void persist(const void *p, size_t n);";
+    let code = persisted("x.c", plain, "void f(int persist)", "persist(&s.y, 8);");
+    assert!(code.starts_with("pm_write_back("), "{code}");
+}

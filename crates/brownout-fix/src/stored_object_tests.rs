@@ -162,3 +162,31 @@ fn vector_and_atomic_instructions_store_at_their_first_argument() {
     assert!(object("x.c", "y = __atomic_load_n(&p->x, 0);", None).is_err());
     assert_eq!(length("read(fd, p->buffer, n);").as_deref(), Some("n"));
 }
+
+#[test]
+fn an_address_that_its_store_can_change_is_saved() {
+    let is_saved = |code| object("x.c", code, None).unwrap().saved.is_some();
+    assert!(is_saved("t[t[3].next].next = 5;"));
+    assert!(is_saved("p->next->next = q;"));
+    assert!(is_saved("p[p[0]] = 5;"));
+    assert!(is_saved("t[t[3].next] = q;"));
+    assert!(!is_saved("p->next->value = 5;"));
+    assert!(!is_saved("log->entry[log->used] = 5;"));
+    let refused = object("x.c", "memset(p, 0, p->length);", None).unwrap_err();
+    assert!(matches!(refused, RepairRefusal::Changes { .. }));
+    assert!(object("x.c", "memset(p, 0, sizeof(p->x));", None).is_ok());
+}
+
+#[test]
+fn an_address_is_not_saved_where_the_order_of_evaluation_matters() {
+    let is_refused = |code| {
+        let object = object("x.cpp", code, Some(1));
+        matches!(object, Err(RepairRefusal::Order { .. }))
+    };
+    assert!(is_refused("claim() = next_id();"));
+    assert!(is_refused("base[used++] = used;"));
+    assert!(is_refused("claim() = used;"));
+    assert!(is_refused("*p++ = i++;"));
+    assert!(!is_refused("claim() = 3;"));
+    assert!(!is_refused("*p++ = i;"));
+}

@@ -179,7 +179,14 @@ impl<'a> Case<'a> {
         let before = self.output("fix")?;
         let found = self.check("fix")?;
         let mut fix = Command::new(self.brownout);
-        fix.args(["fix", "out", "--apply", "--build", &self.compile_command()]);
+        fix.args([
+            "fix",
+            "out",
+            "--apply",
+            "--force",
+            "--build",
+            &self.compile_command(),
+        ]);
         let fixed = self.run(fix, "fix")?;
         ensure!(fixed.status.success(), "brownout fix: {}", both(&fixed));
         self.compile("fix")?;

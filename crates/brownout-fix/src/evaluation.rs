@@ -13,7 +13,7 @@ use tree_sitter::Node;
 
 use crate::statement::Statement;
 use crate::stored_object::{has_effect, has_own_effect};
-use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
+use crate::syntax::{SourceTree, ancestors, descendants};
 
 /// An access to memory in an expression.
 enum Access<'s> {
@@ -149,18 +149,12 @@ impl<'s> AddressLoads<'s> {
         let Some(base) = base(place) else {
             return self.add_value(place);
         };
-        let is_rust = self.source.language == SourceLanguage::Rust;
         let operator = place.child_by_field_name("operator");
         let operator = operator.map(|operator| self.source.text_of(operator));
         match place.kind() {
             "field_expression" if operator == Some("->") => self.add_value(base),
-            "field_expression" => {
-                self.add_place(base);
-                // What the dot of Rust stands after can be a reference.
-                if is_rust {
-                    self.loads.push(base);
-                }
-            }
+            // What the dot of Rust stands after can be a reference, but nothing can be stored over that as long as it is in use.
+            "field_expression" => self.add_place(base),
             "subscript_expression" | "index_expression" => {
                 self.add_place(base);
                 // A field can be an array or a pointer.

@@ -9,7 +9,7 @@ use brownout_model::Profile;
 use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event, EventIndex, FileRange, ReadError, TraceReader};
 
-use crate::crash_point::CrashPoint;
+use crate::crash_point::{CrashPoint, common_profile};
 use crate::error::CrashError;
 use crate::failure_point::{FailurePoints, Scope};
 use crate::image::{CrashImage, ImageBuilder, ImageDigest};
@@ -122,30 +122,57 @@ impl RecordedRun {
         Ok(follower.finish(files))
     }
 
-    /// The image of a crash point.
+    /// The image of a crash, which is not inside recovery.
     pub fn image_at(
         &self,
         point: &CrashPoint,
         files: &PersistentFiles,
         observer: &mut dyn ProgressObserver,
     ) -> Result<CrashImage, CrashError> {
-        let Some(choice) = &point.choice else {
-            let event = Some(EventIndex(point.event));
-            return Ok(self.image_before(event, files, observer)?.0);
-        };
-        let builder = ImageBuilder::new(files, &self.selection);
-        let mut builder = builder.with_states(choice.profile()?);
+        let mut images = self.images_at(&[point], files, observer)?;
+        Ok(images.remove(0))
+    }
+
+    /// The images of several crashes, which are not inside recovery, in one pass over the trace.
+    pub fn images_at(
+        &self,
+        points: &[&CrashPoint],
+        files: &PersistentFiles,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<Vec<CrashImage>, CrashError> {
+        let mut builder = ImageBuilder::new(files, &self.selection);
+        if let Some(profile) = common_profile(points.iter().copied())? {
+            builder = builder.with_states(profile);
+        }
+        let mut waiting: Vec<usize> = (0..points.len()).collect();
+        waiting.sort_by_key(|&number| std::cmp::Reverse(points[number].event));
+        let image =
+            |builder: &mut ImageBuilder<'_>, point: &CrashPoint, definitions: &Definitions| {
+                Ok::<_, CrashError>(match &point.choice {
+                    None => builder.image(definitions),
+                    Some(choice) => builder.chosen(choice, point.event, definitions)?.image,
+                })
+            };
+        let mut images: Vec<(usize, Result<CrashImage, CrashError>)> = Vec::new();
         let reader = self.walk(|next, definitions| {
-            if next.index.0 >= point.event {
+            let is_reached = |&mut number: &mut usize| next.index.0 >= points[number].event;
+            while let Some(number) = waiting.pop_if(is_reached) {
+                images.push((number, image(&mut builder, points[number], definitions)));
+            }
+            if waiting.is_empty() {
                 return ControlFlow::Break(());
             }
             observer.reading(next.index);
             builder.apply(next, definitions);
             ControlFlow::Continue(())
         })?;
-        Ok(builder
-            .chosen(choice, point.event, reader.definitions())?
-            .image)
+        let definitions = reader.definitions();
+        let at_end = waiting.into_iter();
+        images.extend(
+            at_end.map(|number| (number, image(&mut builder, points[number], definitions))),
+        );
+        images.sort_by_key(|&(number, _)| number);
+        images.into_iter().map(|(_, image)| image).collect()
     }
 
     /// The crash before `event` that loses a store to `range`, with the later stores that cannot persist without it, and nothing else.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use brownout_crash::{CrashError, CrashSituation, Trial};
+use brownout_crash::{CrashError, CrashPoint, CrashSituation, Trial};
 use brownout_recovery::Verdict;
 use brownout_report::{Reason, ReasonKind};
 
@@ -17,8 +17,10 @@ use crate::quantity::number_of;
 
 /// How often recovery runs again on an image on which it has failed twice, once another failure has not repeated.
 const MORE_RUNS: usize = 5;
-/// On how many images it does.
+/// On how many images it does, which bounds the time; further failures stay what they are.
 const MOST_IMAGES: usize = 256;
+/// Images that are in memory at the same time. Each such part needs a pass over the trace.
+const IMAGES_AT_ONCE: usize = 64;
 
 /// If a failure has not repeated, checks all others more often: a recovery that fails by chance fails twice on some images, too.
 pub fn check_again(
@@ -34,30 +36,31 @@ pub fn check_again(
     }
     console.remark("checking failures again, because recovery is not deterministic");
     let mut runner = open_runner(plan, &prepared.survey)?;
-    let mut checked: HashSet<String> = HashSet::new();
+    let mut known: HashSet<&str> = HashSet::new();
+    let asked: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| trial.is_failure() && !trial.is_flaky())
+        .filter(|trial| trial.point.interruptions.is_empty() && known.insert(&trial.image))
+        .take(MOST_IMAGES)
+        .collect();
     let mut flaky: HashSet<String> = HashSet::new();
-    for trial in trials.iter() {
-        let is_certain = trial.is_failure() && !trial.is_flaky();
-        let is_of_target = trial.point.interruptions.is_empty();
-        if !(is_certain && is_of_target)
-            || checked.len() == MOST_IMAGES
-            || !checked.insert(trial.image.clone())
-        {
-            continue;
-        }
+    for asked in asked.chunks(IMAGES_AT_ONCE) {
         let mut observer = CrashTestMonitor::new(None, console);
+        let points: Vec<&CrashPoint> = asked.iter().map(|trial| &trial.point).collect();
         let files = &prepared.survey.files;
-        let image = prepared.run.image_at(&trial.point, files, &mut observer)?;
-        let situation = CrashSituation {
-            event: trial.point.event,
-            operation: trial.operation,
-            time_limit: prepared.time_limit,
-        };
-        for _ in 0..MORE_RUNS {
-            let passes = runner.passes(&image.files, &situation.task());
-            if passes.map_err(CrashError::from)? {
-                flaky.insert(trial.image.clone());
-                break;
+        let images = prepared.run.images_at(&points, files, &mut observer)?;
+        for (trial, image) in asked.iter().zip(images) {
+            let situation = CrashSituation {
+                event: trial.point.event,
+                operation: trial.operation,
+                time_limit: prepared.time_limit,
+            };
+            for _ in 0..MORE_RUNS {
+                let passes = runner.passes(&image.files, &situation.task());
+                if passes.map_err(CrashError::from)? {
+                    flaky.insert(trial.image.clone());
+                    break;
+                }
             }
         }
     }

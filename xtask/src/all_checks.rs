@@ -50,7 +50,15 @@ pub fn test(args: Args) -> Result<()> {
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
-    let scheduled = ["--runs", "1", "--filter", "threads", "--schedule", "1"];
+    let scheduled = [
+        "--core",
+        "--runs",
+        "1",
+        "--filter",
+        "threads",
+        "--schedule",
+        "1",
+    ];
     transparency::run(Args::given(&scheduled))?;
     exactness::run(Args::given(&["--core"]))?;
     exploration::run(Args::given(&["--cases", "40"]))?;

@@ -15,6 +15,7 @@ mod differential;
 mod exactness;
 mod exploration;
 mod fuzz;
+mod fuzzing;
 mod guide;
 mod parallel;
 mod programs;
@@ -67,6 +68,8 @@ cargo xtask COMMAND [OPTIONS]
                         --native (without brownout)  --dir DIR (programs of your own)
   repairs               `brownout fix` repairs the programs in tests/repairs as well as their authors
       options:          --core (one build of each)  --filter TEXT  --jobs N  --brownout PATH
+  fuzzing               how soon `brownout fuzz` finds the mistakes in the stores of tests/fuzzing
+      options:          --runs N (campaigns of each store)  --time-limit SECONDS  --filter TEXT  --jobs N  --brownout PATH
   recall                the share of the bugs that `exhaustive` finds in generated programs that `representative` finds
       options:          --cases N  --seed N  --only CASE  --jobs N  --brownout PATH
   bench engine          what recording costs, as a multiple of native
@@ -74,6 +77,7 @@ cargo xtask COMMAND [OPTIONS]
   bench lint            how fast traces are linted, and in how much memory
   bench crash           how fast recoveries are tried, against bare fork and exec
   bench explore         how fast processes fork and recoveries are explored, against native
+  bench fuzz            executions a second by copies of the target, against fork and exec
   bench race            what recording for races costs, and how fast they are found, in how much memory
   bench represent       how fast the update behaviours of a long run are found, and in how much memory; how soon
                         `auto` and `prefix` find the first bug of programs of the corpus
@@ -105,6 +109,7 @@ fn run() -> Result<()> {
         "guide" => guide::run(args),
         "architecture" => architecture::run(args),
         "fuzz" => fuzz::run(args),
+        "fuzzing" => fuzzing::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
         "soak" => soak::run(args),

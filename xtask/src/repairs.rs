@@ -2,7 +2,7 @@
 //!
 //! Each program has its repair written beside the mistake, by hand: a line `// repair: CODE` is code of the repaired program alone,
 //! and a line that ends with `// broken` is one of the broken program alone. The broken program is checked and repaired, with the proof by
-//! building it, and the patch is applied. What comes out must build without warnings, print what it printed before, yield no other
+//! running it, then with that by building it, and the patch is applied. What comes out must build without warnings, print what it printed before, yield no other
 //! findings than the program that was repaired by hand, and execute at most
 //! twice the flushes that the repair by hand adds.
 
@@ -22,6 +22,8 @@ use crate::wrapper::Wrapper;
 
 /// What the programs of the corpus share.
 const SHARED: [&str; 3] = ["pm.h", "pm.rs", "obj.h"];
+/// Findings of this rule are repaired if they are named.
+const TRANSIENT: &str = "transient-data";
 /// At most so many times the flushes of the repair by hand.
 const MOST_FLUSHES: u64 = 2;
 
@@ -139,6 +141,18 @@ struct Checked {
     flushes: u64,
 }
 
+impl Checked {
+    /// The rules that `fix` is given. Without any flush in the program, nothing else says that its data is persistent.
+    fn named_rules(&self) -> &'static [&'static str] {
+        let is_other = |rule: &String| rule != TRANSIENT && !rule.contains("redundant");
+        let has_transient = self.findings.iter().any(|rule| rule == TRANSIENT);
+        match has_transient && !self.findings.iter().any(is_other) {
+            true => &[TRANSIENT],
+            false => &[],
+        }
+    }
+}
+
 impl<'a> Case<'a> {
     fn new(
         program: &'a Program,
@@ -178,6 +192,8 @@ impl<'a> Case<'a> {
         self.compile("fix")?;
         let before = self.output("fix")?;
         let found = self.check("fix")?;
+        let named = found.named_rules();
+        self.prove_by_running(named)?;
         let mut fix = Command::new(self.brownout);
         fix.args([
             "fix",
@@ -187,6 +203,7 @@ impl<'a> Case<'a> {
             "--build",
             &self.compile_command(),
         ]);
+        fix.args(named);
         let fixed = self.run(fix, "fix")?;
         ensure!(fixed.status.success(), "brownout fix: {}", both(&fixed));
         self.compile("fix")?;
@@ -223,6 +240,27 @@ impl<'a> Case<'a> {
             "it adds {ours} flushes, and the repair by hand {theirs}"
         );
         Ok(format!("{ours} flushes added, {theirs} by hand"))
+    }
+
+    /// The running program shows each repair, too. Log entries are not tried in it.
+    fn prove_by_running(&self, named: &[&str]) -> Result<()> {
+        let mut fix = Command::new(self.brownout);
+        fix.args(["fix", "out", "--format", "json"]).args(named);
+        let proven = self.run(fix, "fix")?;
+        let lines = String::from_utf8_lossy(&proven.stdout).into_owned();
+        let mut count = 0;
+        for line in lines.lines() {
+            let repair: serde_json::Value = serde_json::from_str(line)?;
+            let is_log_entry = repair["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.starts_with("a log entry"));
+            if repair["id"].is_string() && !is_log_entry {
+                ensure!(repair["proof"] == "running", "not shown by running: {line}");
+            }
+            count += 1;
+        }
+        ensure!(count > 1, "brownout fix: {}", both(&proven));
+        Ok(())
     }
 
     /// The command that builds the program, in its folder. Warnings are errors.

@@ -212,8 +212,25 @@ impl<'a> Campaign<'a> {
         // It may have been stopped just when there was nothing left.
         let all_known = self.trials.len() as u64 + self.elsewhere == self.tried.len() as u64;
         self.progress.running = self.waiting.len() as u64;
+        let running = self.running_lines(with.symbols);
+        with.observer.still_running(running);
         let prepared = with.strategy.prepare(with.symbols, with.observer)?;
         Ok(all_known && prepared.is_continue() && with.strategy.propose().is_empty())
+    }
+
+    /// Before which lines power was lost for the recoveries that have not ended.
+    fn running_lines(&self, symbols: &mut dyn Symbols) -> Vec<String> {
+        let mut proposals: Vec<&ProposedCrash> = self.waiting.values().flatten().collect();
+        proposals.sort_by(|a, b| a.point.cmp(&b.point));
+        let mut lines: Vec<String> = Vec::new();
+        for proposal in proposals {
+            let frames = stack_frames(proposal, symbols);
+            let line = symbols.line(&frames);
+            if !line.is_empty() && !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+        lines
     }
 
     pub fn progress(&self) -> Progress {

@@ -13,6 +13,7 @@ use crate::crash_point::{Choice, CrashPoint, Interruption};
 use crate::explained_read::Explanation;
 use crate::failure_point::PointKind;
 use crate::group::Group;
+use crate::group_split::split_if_known;
 use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, InterruptedRecovery, Trial};
@@ -64,6 +65,7 @@ pub fn representatives(groups: Vec<Group>, causes: &[Cause]) -> Vec<Trial> {
 
 /// The groups of each finding as one, with its cause.
 fn merged(groups: Vec<Group>, causes: &[Cause]) -> Vec<(Group, Option<&Cause>)> {
+    let groups = split_if_known(groups, causes);
     let causes: HashMap<&CrashPoint, &Cause> = causes
         .iter()
         .map(|cause| (&cause.cause_of, cause))

@@ -19,7 +19,7 @@
 //! | `update_behaviour` | which stores update one object together, and which of these updates represent others |
 //! | [`object_types`] | the type of the object that a store changes, and the field |
 //! | `symbols`, `progress` | what the caller provides |
-//! | `group`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
+//! | `group`, `group_split`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
 mod campaign;
 mod cause;
@@ -36,6 +36,7 @@ mod failure_point;
 mod findings;
 mod function_set;
 mod group;
+mod group_split;
 mod history_follower;
 mod image;
 mod interrupted_sites;
@@ -92,6 +93,7 @@ pub use failure_point::{
 };
 pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
+pub use group_split::split_by_cause;
 pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
 pub use journal::{Journal, JournalError};
 pub use narrow::{InterruptedChain, Narrowed, SuspectedStores, interrupt, narrow};

@@ -14,6 +14,11 @@ pub trait ProgressObserver {
     /// So many searches for causes are finished.
     fn explained(&mut self, done: usize, of: usize);
 
+    /// Testing is over, and recoveries have not ended: the lines of their failure points, without repetitions.
+    fn still_running(&mut self, lines: Vec<String>) {
+        let _ = lines;
+    }
+
     /// Events read in a pass over the trace.
     fn reading(&mut self, event: EventIndex);
 

@@ -21,6 +21,7 @@ use std::path::Path;
 
 // Passed on as it is.
 const _: () = assert!(brownout_ring::FOLDED_RECURSION == brownout_trace::FOLDED_RECURSION.0);
+const _: () = assert!(brownout_ring::FAILED_SYNC.len() == brownout_trace::FAILED_SYNC_NOTE.len());
 
 /// A decoded record.
 #[derive(Debug, PartialEq, Eq)]
@@ -267,6 +268,8 @@ fn store_flavor(flags: u16) -> Option<StoreFlavor> {
         Some(StoreFlavor::Direct)
     } else if flags & store::NON_TEMPORAL != 0 {
         Some(StoreFlavor::NonTemporal)
+    } else if flags & (store::MODIFIES | store::LOCKED) == store::MODIFIES {
+        Some(StoreFlavor::Modifying)
     } else {
         Some(StoreFlavor::Temporal)
     }

@@ -16,8 +16,8 @@ use crate::written_file::WrittenFile;
 use brownout_ring::{Record, kind};
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
-    Address, AppPc, ContextId, Event, EventIndex, EventKind, FunctionId, ProcessEnd, ProcessId,
-    RENAME_NOTE, ThreadId, WriteError,
+    Address, AppPc, ContextId, Event, EventIndex, EventKind, FailedSync, FunctionId, ProcessEnd,
+    ProcessId, RENAME_NOTE, ThreadId, WriteError,
 };
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt;
@@ -239,10 +239,13 @@ impl<D: EventDestination> EventSink<D> {
                     if self.written.len() >= MAX_WRITTEN || !self.written.insert(file) {
                         return Ok(());
                     }
-                } else if self.notes.len() < MAX_NOTES
-                    && !self.notes.iter().any(|note| *note == text)
-                {
-                    self.notes.push(text.clone().into_owned());
+                } else {
+                    // A call may fail for each of many addresses.
+                    let failed = FailedSync::parse(&text).map(|failed| failed.sentence());
+                    let note = failed.unwrap_or_else(|| text.clone().into_owned());
+                    if self.notes.len() < MAX_NOTES && !self.notes.contains(&note) {
+                        self.notes.push(note);
+                    }
                 }
                 self.destination.event(&Event {
                     kind: EventKind::Note { text: &text },

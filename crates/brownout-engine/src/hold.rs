@@ -10,6 +10,7 @@ mod watcher;
 
 use crate::sys::memory::HoldMap;
 use brownout_ring::hold::{HeldInstruction, HoldPage, MAX_PATH, PAGE};
+use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::mem::offset_of;
@@ -22,7 +23,7 @@ pub(crate) use observer::HeldEvents;
 pub(crate) use watcher::{HoldProgress, watch};
 
 /// An instruction of a file, wherever the file is mapped. The path is as in a trace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CodeLocation {
     pub path: PathBuf,
     /// The offset in the file.

@@ -9,17 +9,28 @@ use crate::sys::memory::{MemfdUse, create_memfd};
 use crate::sys::process::{self, Image, Pid, with_file_size_limit_raised};
 use crate::sys::signals::SignalGate;
 use brownout_ring::ENV;
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A target that was started.
 pub(crate) struct Launched {
     pub(crate) pid: Pid,
     /// The number of the wire's descriptor in the target and its descendants.
     pub(crate) descriptor: RawFd,
+}
+
+/// How a target differs from this process when it starts.
+#[derive(Default)]
+pub(crate) struct Launch<'a> {
+    /// Its standard streams.
+    pub(crate) streams: Option<[&'a File; 3]>,
+    /// Variables that it has in addition, or with another value.
+    pub(crate) environment: &'a [(OsString, OsString)],
+    pub(crate) directory: Option<&'a Path>,
 }
 
 /// Starts `program` under `loader`, an ELF image, with `wire` for its records.
@@ -29,14 +40,36 @@ pub(crate) fn launch(
     wire: &File,
     gate: &SignalGate,
 ) -> io::Result<Launched> {
+    launch_with(loader, program, wire, gate, &Launch::default())
+}
+
+/// Starts a target as [`launch`] does, with what is different for it.
+pub(crate) fn launch_with(
+    loader: &[u8],
+    program: &Program,
+    wire: &File,
+    gate: &SignalGate,
+    details: &Launch<'_>,
+) -> io::Result<Launched> {
     let mut image = create_memfd(c"brownout", MemfdUse::Program)?;
     with_file_size_limit_raised(|| image.write_all(loader))?;
     let image = with_number_of_three_digits(image);
     let descriptor = process::high_descriptor()?;
     let mut environment = process::environment();
     environment.retain(|entry| !is_wire_variable(entry));
+    for (name, value) in details.environment {
+        let prefix = [name.as_bytes(), b"="].concat();
+        environment.retain(|entry| !entry.to_bytes().starts_with(&prefix));
+        environment.push(CString::new([&prefix, value.as_bytes()].concat())?);
+    }
     environment.push(wire_variable(descriptor, program)?);
+    let directory = details
+        .directory
+        .map(|path| CString::new(path.as_os_str().as_bytes()));
+    let directory = directory.transpose()?;
     let image = Image {
+        streams: details.streams,
+        directory: directory.as_deref(),
         program: &image,
         arguments: &program.arguments,
         environment: &environment,

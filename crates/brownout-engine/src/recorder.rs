@@ -3,6 +3,8 @@
 use crate::coverage::Coverage;
 use crate::event_sink::StopReason;
 use crate::loader_image::LOADER;
+use crate::patch::{PatchCounts, PatchPlan};
+use crate::path::{PathRecording, SymbolicSource};
 use crate::schedule::{ScheduledRun, ThreadSchedule};
 use crate::target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
 use crate::watched_functions::WatchedFunction;
@@ -35,6 +37,10 @@ pub struct RecordOptions {
     pub on_full: OnFull,
     /// The order in which threads run; they run freely if there is none.
     pub schedule: Option<ThreadSchedule>,
+    /// Flushes and fences that are added to the target, if any.
+    pub patch: Option<PatchPlan>,
+    /// Inputs that are symbolic: the path is recorded from the first of their bytes on. Empty if none is.
+    pub symbolic: Vec<SymbolicSource>,
 }
 
 /// A finished recording.
@@ -58,6 +64,10 @@ pub struct Recording {
     pub coverage: Option<Coverage>,
     /// What became of the schedule, if there was one.
     pub scheduled: Option<ScheduledRun>,
+    /// How often flushes and fences were added, if any were to be.
+    pub patched: Option<PatchCounts>,
+    /// The path from the first symbolic byte on, if there are symbolic inputs.
+    pub path: Option<PathRecording>,
 }
 
 /// Whether a note of a trace names a program that ran without being recorded.
@@ -107,7 +117,9 @@ fn record_with(
         on_full: options.on_full,
         repetition: None,
         hold: None,
+        patch: options.patch.clone(),
         schedule: options.schedule,
+        symbolic: options.symbolic.clone(),
     })?;
     let writer = create_trace(options)?;
     let run = target
@@ -149,6 +161,8 @@ impl TargetRun<TraceWriter<File>> {
             coverage,
             other_inputs: _,
             scheduled,
+            patched,
+            path,
             destination: writer,
         } = self;
         let written = writer.bytes();
@@ -180,6 +194,8 @@ impl TargetRun<TraceWriter<File>> {
             notes,
             coverage,
             scheduled,
+            patched,
+            path,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! here for their turn in the global order.
 
 use crate::slot_owner::SlotOwner;
+use crate::sys::ring_map::RingMap;
 use crate::wire::{BadCounters, SlotIndex, Wire};
 use brownout_ring::{BORROWED, MAX_RECORD, RING_BYTES, Record};
 use std::io;
@@ -11,6 +12,9 @@ use std::mem::offset_of;
 
 /// Bytes of a record before its payload.
 pub(crate) const HEAD_BYTES: usize = size_of::<Record>();
+
+/// The ring of a thread that has published more is mapped: reading it with system calls takes longer. Many threads publish little and end.
+const MAPPED_FROM: u64 = 64 << 10;
 
 /// Why the rest of a stream cannot be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,6 +56,9 @@ impl From<BadCounters> for Corruption {
 pub(crate) struct Number(u64);
 
 impl Number {
+    /// Not higher than any number, and not drawn.
+    const LOWEST: Number = Number(0);
+
     fn of(seq: u64) -> Number {
         Number((seq & !BORROWED) << 1 | u64::from(seq & BORROWED == 0))
     }
@@ -77,6 +84,8 @@ pub(crate) enum FrontRecord {
 /// The records of one slot's owner, in the order in which it published them.
 pub(crate) struct Stream {
     pub(crate) owner: SlotOwner,
+    /// The ring of the slot, once it pays to map it.
+    ring: Option<RingMap>,
     /// A reusable buffer. The bytes that are not consumed are between `start` and `end`.
     buffer: Vec<u8>,
     start: usize,
@@ -86,22 +95,27 @@ pub(crate) struct Stream {
     /// Up to here records were published before all rings were last read. Records behind may follow on borrowed numbers in other
     /// rings that have not been copied.
     confirmed: u64,
+    /// Where in `buffer` that is, if it is copied.
+    confirmed_end: usize,
     /// Not everything that was published then has been copied.
     has_more: bool,
-    last: Option<Number>,
+    /// The number of the last record; [`Number::LOWEST`] if there was none.
+    last: Number,
 }
 
 impl Stream {
     pub(crate) fn new(owner: SlotOwner) -> Stream {
         Stream {
             owner,
+            ring: None,
             buffer: Vec::new(),
             start: 0,
             end: 0,
             taken: 0,
             confirmed: 0,
+            confirmed_end: 0,
             has_more: false,
-            last: None,
+            last: Number::LOWEST,
         }
     }
 
@@ -118,6 +132,7 @@ impl Stream {
     /// Notes how much is published. Call this for all streams before any of them is refilled.
     pub(crate) fn confirm(&mut self, published: u64) {
         self.confirmed = self.taken + published;
+        self.confirmed_end = self.end;
     }
 
     /// Whether records were published that are not copied yet and may come before those of other streams.
@@ -148,16 +163,22 @@ impl Stream {
         if self.buffer.len() < end {
             self.buffer.resize(end, 0);
         }
-        wire.take(slot, self.taken, &mut self.buffer[self.end..end])?;
+        if self.ring.is_none() && self.taken + count > MAPPED_FROM {
+            self.ring = Some(wire.map_ring(slot)?);
+        }
+        let buffer = &mut self.buffer[self.end..end];
+        wire.take(slot, self.ring.as_ref(), self.taken, buffer)?;
         self.end = end;
         self.taken += count;
+        let unconfirmed = self.taken.saturating_sub(self.confirmed);
+        self.confirmed_end = end - unconfirmed.min(count) as usize;
         Ok(Ok(count))
     }
 
     /// Discards what the slot has published, so that a producer that is no longer trusted does not block.
     pub(crate) fn discard(&mut self, wire: &Wire, slot: SlotIndex) {
         self.buffer = Vec::new();
-        (self.start, self.end) = (0, 0);
+        (self.start, self.end, self.confirmed_end) = (0, 0, 0);
         let head = wire
             .slot(slot)
             .head
@@ -172,9 +193,7 @@ impl Stream {
     #[inline(always)]
     pub(crate) fn front(&self) -> Result<FrontRecord, Corruption> {
         Ok(match self.complete()? {
-            Some((number, len))
-                if !number.is_drawn() || self.position() + len <= self.confirmed =>
-            {
+            Some((number, len)) if !number.is_drawn() || self.start + len <= self.confirmed_end => {
                 FrontRecord::Record(number)
             }
             _ => FrontRecord::Empty,
@@ -186,15 +205,9 @@ impl Stream {
         self.front() == Ok(FrontRecord::Empty) && matches!(self.complete(), Ok(Some(_)))
     }
 
-    /// Bytes that were consumed since the slot was claimed.
-    #[inline(always)]
-    fn position(&self) -> u64 {
-        self.taken - self.buffered() as u64
-    }
-
     /// The number of the front record and its length, if it is complete.
     #[inline(always)]
-    fn complete(&self) -> Result<Option<(Number, u64)>, Corruption> {
+    fn complete(&self) -> Result<Option<(Number, usize)>, Corruption> {
         let bytes = &self.buffer[self.start..self.end];
         let Some(head) = bytes.first_chunk::<HEAD_BYTES>() else {
             return Ok(None);
@@ -204,14 +217,13 @@ impl Stream {
             return Err(Corruption::Length { len });
         }
         let number = Number::of(u64::from_ne_bytes(field(head, offset_of!(Record, seq))));
-        let is_wrong = |last: &Number| *last > number || *last == number && number.is_drawn();
-        if let Some(previous) = self.last.filter(is_wrong) {
+        if self.last > number || self.last == number && number.is_drawn() {
             return Err(Corruption::Order {
-                previous: previous.seq(),
+                previous: self.last.seq(),
                 seq: number.seq(),
             });
         }
-        Ok((bytes.len() >= len as usize).then_some((number, u64::from(len))))
+        Ok((bytes.len() >= len as usize).then_some((number, len as usize)))
     }
 
     /// Consumes the front record, which [`Stream::front`] has seen.
@@ -226,7 +238,7 @@ impl Stream {
         let len = head.len as usize;
         let payload = &bytes[HEAD_BYTES..len];
         self.start += len;
-        self.last = Some(Number::of(head.seq));
+        self.last = Number::of(head.seq);
         (head, payload)
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod memory;
 pub(crate) mod process;
+pub(crate) mod ring_map;
 pub(crate) mod signals;
 
 use std::io;

@@ -8,15 +8,17 @@ use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
 use crate::event_sink::{EventSink, StopReason};
 use crate::hold::{self, HeldEvents, HoldPlan, HoldProgress};
-use crate::launch::launch;
+use crate::launch::{Launch, launch_with};
 use crate::loader_image::LOADER;
 use crate::merge::Losses;
+use crate::patch::{PatchCounts, PatchPlan};
+use crate::path::{self, PathRecording, SymbolicSource};
 use crate::program::{Program, ProgramError};
 use crate::repetition::{OtherInput, Repetition};
 use crate::schedule::{ScheduleDeadlock, ScheduledRun, ThreadSchedule, Unpinned};
 use crate::supervisor::{Drained, Supervisor, TargetEnd};
 use crate::sys::memory::Table;
-use crate::sys::process::FixedAddresses;
+use crate::sys::process::{FixedAddresses, with_file_size_limit_raised};
 use crate::sys::signals::SignalGate;
 use crate::watched_functions::{WatchError, WatchTable, WatchedFunction};
 use crate::wire::Wire;
@@ -55,8 +57,12 @@ pub struct TargetOptions {
     pub repetition: Option<Repetition>,
     /// Which threads are held, if any.
     pub hold: Option<HoldPlan>,
+    /// Flushes and fences that are added to the target, if any.
+    pub patch: Option<PatchPlan>,
     /// The order in which threads run; they run freely if there is none.
     pub schedule: Option<ThreadSchedule>,
+    /// Inputs that are symbolic: the path is recorded from the first of their bytes on. Empty if none is.
+    pub symbolic: Vec<SymbolicSource>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -105,6 +111,8 @@ pub enum TargetError {
     Wait(#[source] io::Error),
     #[error("cannot read the coverage of the program")]
     Coverage(#[source] io::Error),
+    #[error("cannot read the path of the program")]
+    Path(#[source] io::Error),
 }
 
 /// A target that is ready to start: the program exists and can be run, and the wire is set up.
@@ -119,7 +127,9 @@ pub struct Target {
     on_full: OnFull,
     repetition: Option<Repetition>,
     hold: Option<HoldPlan>,
+    patch: Option<PatchPlan>,
     schedule: Option<ThreadSchedule>,
+    symbolic: Vec<SymbolicSource>,
 }
 
 /// A target that has ended.
@@ -139,8 +149,12 @@ pub struct TargetRun<D> {
     pub other_inputs: Vec<OtherInput>,
     /// What became of the schedule, if there was one.
     pub scheduled: Option<ScheduledRun>,
+    /// How often flushes and fences were added, if any were to be.
+    pub patched: Option<PatchCounts>,
     /// How often code was executed, if that was asked for.
     pub coverage: Option<Coverage>,
+    /// The path from the first symbolic byte on, if there are symbolic inputs.
+    pub path: Option<PathRecording>,
     /// The destination, with all events.
     pub destination: D,
 }
@@ -159,7 +173,9 @@ impl Target {
             (options.coverage, option::COVERAGE),
             (options.repetition.is_some(), option::REPEATED),
             (options.hold.is_some(), option::HOLD),
+            (options.patch.is_some(), option::PATCH),
             (options.schedule.is_some(), option::SCHEDULE),
+            (!options.symbolic.is_empty(), option::PATH),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
         let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
@@ -169,9 +185,17 @@ impl Target {
         }
         wire.put_watch_table(&watched.bytes)
             .map_err(TargetError::SetUp)?;
-        if let Some(plan) = &options.hold {
-            hold::put_plan(wire.file(), plan).map_err(TargetError::SetUp)?;
-        }
+        // The caller's file size limit is not meant for the wire.
+        with_file_size_limit_raised(|| {
+            if let Some(plan) = &options.hold {
+                hold::put_plan(wire.file(), plan)?;
+            }
+            if let Some(plan) = &options.patch {
+                plan.put(wire.file())?;
+            }
+            path::put_sources(wire.file(), &options.symbolic)
+        })
+        .map_err(TargetError::SetUp)?;
         Ok(Self {
             program,
             watched,
@@ -181,7 +205,9 @@ impl Target {
             on_full: options.on_full,
             repetition: options.repetition,
             hold: options.hold.clone(),
+            patch: options.patch.clone(),
             schedule: options.schedule,
+            symbolic: options.symbolic.clone(),
         })
     }
 
@@ -222,7 +248,9 @@ impl Target {
             notes,
             other_inputs,
             coverage,
+            path,
             scheduled,
+            patched,
             destination,
         } = run;
         Ok(TargetRun {
@@ -233,7 +261,9 @@ impl Target {
             notes,
             other_inputs,
             coverage,
+            path,
             scheduled,
+            patched,
             destination: destination.into_destination(),
         })
     }
@@ -254,7 +284,9 @@ impl Target {
             on_full,
             repetition,
             hold: _,
+            patch,
             schedule,
+            symbolic,
         } = self;
         let started = Instant::now();
         let status = SharedStatus::default();
@@ -280,11 +312,14 @@ impl Target {
             });
             let differing = repetition.and_then(Repetition::prepare);
             let fixed = schedule.map(|_| FixedAddresses::begin());
-            let launched = launch(loader, &program, wire.file(), gate).map_err(|source| {
-                TargetError::Start {
-                    path: program.path.clone(),
-                    source,
-                }
+            let details = Launch {
+                environment: &path::variables(&symbolic),
+                ..Launch::default()
+            };
+            let launched = launch_with(loader, &program, wire.file(), gate, &details);
+            let launched = launched.map_err(|source| TargetError::Start {
+                path: program.path.clone(),
+                source,
             })?;
             let has_fixed_addresses = fixed.is_some_and(|fixed| fixed.is_allowed());
             let wire_processes =
@@ -311,13 +346,17 @@ impl Target {
         let (pid, (differing, has_fixed_addresses), ended, drained) = finished?;
         let interrupted = status.stop_waiting.load(Ordering::SeqCst);
         let ended = ended.map_err(TargetError::Wait)?;
+        let patched = patch.map(|plan| plan.counts(wire.file()));
         let counted = coverage.then(|| Coverage::read(wire.file(), wire.slots_used()));
+        let path = (!symbolic.is_empty()).then(|| path::read(wire.file()));
         let deadlock = schedule.zip(wire.deadlocked());
         let deadlock = deadlock.map(|(schedule, threads)| ScheduleDeadlock { schedule, threads });
         let run = conclude(pid.0 as u32, ended, drained, interrupted, deadlock);
         Ok(TargetRun {
             coverage: counted.transpose().map_err(TargetError::Coverage)?,
+            path: path.transpose().map_err(TargetError::Path)?,
             other_inputs: OtherInput::of(wire.inputs()).chain(differing).collect(),
+            patched: patched.transpose().map_err(TargetError::SetUp)?,
             scheduled: schedule.map(|schedule| ScheduledRun {
                 schedule,
                 steps: wire.steps(),
@@ -370,7 +409,9 @@ fn conclude<D: EventDestination>(
         notes: sink.take_notes(),
         other_inputs: Vec::new(),
         scheduled: None,
+        patched: None,
         coverage: None,
+        path: None,
         destination: sink.into_destination(),
     }
 }

@@ -1,13 +1,13 @@
 //! The recorder's end of the wire: creates it, copies published bytes out of the rings, and frees slots.
 //!
-//! Rings are read with `pread`, not through a mapping. The target's processes can change their bytes at any time, and a
-//! private copy made by the kernel cannot change while it is checked. A producer can also continue as soon as its bytes
-//! are copied.
+//! The bytes of rings are copied before they are looked at. The target's processes can change them at any time, and a private copy
+//! cannot change while it is checked. A producer can also continue as soon as its bytes are copied.
 
 use crate::last_store::{HEAD_BYTES, LastStore};
 use crate::schedule::ThreadSchedule;
 use crate::sys::memory::{self, MemfdUse, Table};
 use crate::sys::process::with_file_size_limit_raised;
+use crate::sys::ring_map::RingMap;
 use brownout_ring::{
     Control, MAGIC, MAX_INTENT, RING_BYTES, SLOTS, Slot, VERSION, WATCH_BYTES, WATCH_TABLE,
     WIRE_BYTES, explore, intent_offset, recording, ring_offset, slot,
@@ -192,16 +192,32 @@ impl Wire {
         }
     }
 
+    /// Maps the ring of a slot.
+    pub(crate) fn map_ring(&self, index: SlotIndex) -> io::Result<RingMap> {
+        RingMap::map(&self.file, ring_offset(index.0))
+    }
+
     /// Fills `buffer` with published bytes, starting at position `from` of the slot's stream, and frees their room in the
-    /// ring.
-    pub(crate) fn take(&self, index: SlotIndex, from: u64, buffer: &mut [u8]) -> io::Result<()> {
+    /// ring. They are read from `ring` if that is given.
+    pub(crate) fn take(
+        &self,
+        index: SlotIndex,
+        ring: Option<&RingMap>,
+        from: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
         let start = (from % RING_BYTES as u64) as usize;
         let count = buffer.len();
         let (before_wrap, after_wrap) = buffer.split_at_mut(count.min(RING_BYTES - start));
-        let ring = ring_offset(index.0);
-        self.file
-            .read_exact_at(before_wrap, (ring + start) as u64)?;
-        self.file.read_exact_at(after_wrap, ring as u64)?;
+        for (part, start) in [(before_wrap, start), (after_wrap, 0)] {
+            match ring {
+                Some(ring) => ring.copy_to(part, start),
+                None => {
+                    let offset = ring_offset(index.0) + start;
+                    self.file.read_exact_at(part, offset as u64)?;
+                }
+            }
+        }
         self.release(index, from + count as u64);
         Ok(())
     }

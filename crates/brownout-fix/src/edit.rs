@@ -10,6 +10,8 @@ pub struct Edit {
     pub start: usize,
     pub end: usize,
     pub text: String,
+    /// The order of insertions at one place: what follows an inner statement comes before what follows the one around it.
+    rank: (usize, u8),
 }
 
 impl Edit {
@@ -22,7 +24,21 @@ impl Edit {
             start: range.start,
             end: range.end,
             text: text.into(),
+            rank: (0, 0),
         }
+    }
+
+    /// After a statement that starts at `start`: code with `step` 0, what ends or closes the statement with higher ones.
+    pub(crate) fn after(mut self, start: usize, step: u8) -> Self {
+        self.rank = (usize::MAX - start, step);
+        self
+    }
+
+    /// The same edit of a text that begins `by` bytes later.
+    pub(crate) fn moved_back(mut self, by: usize) -> Self {
+        self.start -= by;
+        self.end -= by;
+        self
     }
 
     fn overlaps(&self, other: &Edit) -> bool {
@@ -35,7 +51,8 @@ impl Edit {
 #[error("two repairs change the same part of the file")]
 pub struct EditConflict;
 
-/// Puts the edits in order and drops repetitions. Insertions at one place stay in the order in which they were given.
+/// Puts the edits in order and drops repetitions. Insertions at one place that follow the same statement stay in the order in which they
+/// were given.
 pub fn in_order(edits: impl IntoIterator<Item = Edit>) -> Result<Vec<Edit>, EditConflict> {
     let mut ordered: Vec<Edit> = Vec::new();
     for edit in edits {
@@ -43,7 +60,7 @@ pub fn in_order(edits: impl IntoIterator<Item = Edit>) -> Result<Vec<Edit>, Edit
             ordered.push(edit);
         }
     }
-    ordered.sort_by_key(|edit| (edit.start, edit.end));
+    ordered.sort_by_key(|edit| (edit.start, edit.end, edit.rank));
     let conflicts = |pair: &[Edit]| pair[0].overlaps(&pair[1]);
     match ordered.windows(2).any(conflicts) {
         true => Err(EditConflict),
@@ -83,6 +100,18 @@ mod tests {
     fn the_same_edit_of_two_repairs_is_one() {
         let edit = Edit::insert(3, "x");
         assert_eq!(in_order([edit.clone(), edit.clone()]), Ok(vec![edit]));
+    }
+
+    #[test]
+    fn braces_close_after_the_code_of_all_repairs_of_a_statement() {
+        let edits = [
+            Edit::insert(4, "1").after(3, 0),
+            Edit::insert(4, "}").after(3, 2),
+            Edit::insert(4, "2").after(3, 0),
+            Edit::insert(4, "}").after(3, 2),
+            Edit::insert(4, "outer").after(0, 0),
+        ];
+        assert_eq!(apply("x = y", &in_order(edits).unwrap()), "x = 12}outery");
     }
 
     #[test]

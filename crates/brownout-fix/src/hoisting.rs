@@ -60,6 +60,7 @@ pub(crate) fn in_caller(
         place: optional(&object.place).ok_or_else(refused)?,
         length: optional(&object.length).ok_or_else(refused)?,
         saved: None,
+        guard: optional(&object.guard).ok_or_else(refused)?,
     })
 }
 
@@ -113,7 +114,7 @@ fn parameters(source: &SourceTree, function: Node<'_>) -> Vec<String> {
     names.collect()
 }
 
-fn function_name(source: &SourceTree, function: Node<'_>) -> Option<String> {
+pub(crate) fn function_name(source: &SourceTree, function: Node<'_>) -> Option<String> {
     if let Some(name) = function.child_by_field_name("name") {
         return Some(source.text_of(name).to_owned());
     }
@@ -146,19 +147,8 @@ fn is_assigned(source: &SourceTree, function: Node<'_>, name: &str) -> bool {
 
 /// The variables and functions that an expression names; `None` if it cannot be parsed.
 fn variables(expression: &str, language: SourceLanguage) -> Option<Vec<String>> {
-    let code = match language {
-        SourceLanguage::Rust => format!("fn f() {{ ({expression}); }}\n"),
-        _ => format!("void f(void) {{ ({expression}); }}\n"),
-    };
-    let source = SourceTree::of_language("expression", code, language)?;
-    let root = source.root();
-    let body = descendants(root)
-        .into_iter()
-        .find(|node| matches!(node.kind(), "compound_statement" | "block"))?;
-    if root.has_error() {
-        return None;
-    }
-    let names = descendants(body)
+    let source = SourceTree::of_expression(expression, language)?;
+    let names = descendants(source.expression()?)
         .into_iter()
         .filter(|node| node.kind() == "identifier");
     Some(names.map(|node| source.text_of(node).to_owned()).collect())

@@ -46,7 +46,7 @@ struct CalledName {
 /// The calls of a program that flush and fence.
 #[derive(Default)]
 pub struct Idioms {
-    names: BTreeMap<String, CalledName>,
+    names: BTreeMap<(String, bool), CalledName>,
     seen: FxHashSet<(String, u32, Option<u32>, CallEffect)>,
 }
 
@@ -104,14 +104,15 @@ impl Idioms {
             let Some(name) = callee(source, call) else {
                 continue;
             };
-            let called = self.names.entry(name).or_default();
+            let bang = call.kind() == "macro_invocation";
+            // In Rust a function and a macro can have the same name.
+            let called = self.names.entry((name, bang)).or_default();
             match effect {
                 CallEffect::Store => called.stores = true,
                 CallEffect::Flush => called.flushes = true,
                 CallEffect::Fence => called.fences = true,
                 CallEffect::Sync => called.syncs = true,
             }
-            let bang = call.kind() == "macro_invocation";
             called.bang = bang;
             let function = call.child_by_field_name("function");
             called.is_method |= function.is_some_and(|node| node.kind() == "field_expression");
@@ -147,7 +148,7 @@ impl Idioms {
                 }
         };
         let candidates = self.names.iter().filter(|(_, called)| does(called));
-        let usable = candidates.filter_map(|(name, called)| {
+        let usable = candidates.filter_map(|((name, _), called)| {
             let mut idiom = idiom(name, called, deed, macros)?;
             idiom.form = declared_form(&idiom, source)?;
             idiom.name = format!("{}{name}", namespace(name, source, offset)?);

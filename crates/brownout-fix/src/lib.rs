@@ -9,25 +9,32 @@
 mod diff;
 mod edit;
 mod evaluation;
+mod executions;
+mod function_copy;
 mod helper;
 mod hoisting;
 mod idiom;
+mod loop_range;
 mod macros;
+mod merged_stores;
+mod parameters;
 mod patched_trace;
 mod refusal;
 mod repair;
 mod span;
 mod statement;
+mod statement_part;
 mod stored_object;
 mod syntax;
 
 pub use diff::unified;
 pub use edit::{Edit, EditConflict, apply, in_order};
+pub use executions::{Membership, OpenExecutions, RepairedStatements, StatementExecution};
+pub use function_copy::FunctionCopy;
 pub use idiom::{CallEffect, Idioms};
 pub use macros::MacroDefinitions;
-pub use patched_trace::{
-    AddedCounts, AddedOperation, Membership, PatchedTraceError, RepairedStatements, write_patched,
-};
+pub use parameters::PointerParameters;
+pub use patched_trace::{AddedCounts, AddedOperation, PatchedTraceError, write_patched};
 pub use refusal::RepairRefusal;
 pub use repair::{CalledStatement, RepairOperation, RepairRequest, RepairScope, SourceRepair};
 pub use span::{SourceSpan, StoreSpan};

@@ -163,10 +163,7 @@ impl MacroDefinitions {
             .filter(|node| node.kind() == "expression_statement" && !node.has_error());
         let mut found = Vec::new();
         for node in simple {
-            let statement = Statement {
-                node,
-                source: &source,
-            };
+            let statement = Statement::whole(&source, node);
             let line = source.line_of(node.start_byte());
             match StoredObject::of(&statement, line, None, &nested) {
                 Ok(object) if object.saved.is_none() => found.push(object),
@@ -199,6 +196,7 @@ impl MacroDefinitions {
             place: Some(place.to_owned()),
             length: None,
             saved: None,
+            guard: None,
         }))
     }
 }

@@ -1,40 +1,20 @@
 //! A recorded trace with the flushes and fences that a repair would add.
 //!
 //! This is the cheapest proof of a repair: nothing is executed, and every analysis of traces can judge the result. A repair adds its
-//! operations after a statement. The events of one execution of the statement are consecutive events of a thread; the execution ends
-//! before the thread's next event elsewhere, or when an instruction of the statement itself stores or flushes a second time.
+//! operations after each execution of a statement ([`executions`](crate::executions)).
 //!
-//! It shows what the operations do, not that the edited source computes these addresses. Two executions of a statement whose
-//! stores are all made by a library are taken for one if no other event of the thread lies between them; the operations then come later
-//! than they would.
+//! It shows what the operations do, not that the edited source computes these addresses.
 
 use std::io::{Read, Seek};
 
 use brownout_trace::{
     Address, ContextId, Definitions, Event, EventKind, FOLDED_RECURSION, FenceKind, FlushKind,
-    ProcessId, ReadError, Sync, ThreadId, TraceReader, TraceSink, TraceWriter, WriteError,
+    ProcessId, ReadError, Sync, TraceReader, TraceSink, TraceWriter, WriteError,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::RepairOperation;
-
-const LINE: u64 = 64;
-
-/// Which of the repaired statements an event belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Membership {
-    /// The number of the repair.
-    pub repair: usize,
-    /// The statement's own instruction caused the event, not a library on its behalf.
-    pub is_direct: bool,
-    /// The repair flushes what this event stores.
-    pub is_flushed: bool,
-}
-
-/// Decides to which repaired statements events belong.
-pub trait RepairedStatements {
-    fn memberships(&mut self, event: &Event<'_>, definitions: &Definitions) -> Vec<Membership>;
-}
+use crate::executions::{LINE, OpenExecutions, RepairedStatements, StatementExecution};
 
 /// What a repair adds at each execution of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,17 +43,6 @@ pub enum PatchedTraceError {
     Write(#[from] WriteError),
 }
 
-/// An execution of a repaired statement that has not ended.
-struct Execution {
-    repair: usize,
-    /// The last event of the execution, whose position the added operations get.
-    last: Event<'static>,
-    /// The lines to flush, in the order of the stores.
-    lines: Vec<u64>,
-    /// Instructions of the statement itself that have stored or flushed.
-    done: FxHashSet<u64>,
-}
-
 /// Copies a trace and adds the operations of repairs.
 pub fn write_patched<R: Read + Seek, S: TraceSink>(
     reader: &mut TraceReader<R>,
@@ -86,100 +55,24 @@ pub fn write_patched<R: Read + Seek, S: TraceSink>(
         contexts: FxHashSet::default(),
         path_changes: usize::MAX,
     };
-    let mut open: FxHashMap<(ProcessId, ThreadId), Vec<Execution>> = FxHashMap::default();
+    let mut open = OpenExecutions::default();
     let mut counts = AddedCounts {
         executions: vec![0; operations.len()],
         ..AddedCounts::default()
     };
     while let Some((event, definitions)) = reader.next_defined()? {
         let memberships = statements.memberships(&event, definitions);
-        let thread = (event.process, event.thread);
-        if let Some(executions) = open.get_mut(&thread) {
-            let (ended, rest) = std::mem::take(executions)
-                .into_iter()
-                .partition::<Vec<_>, _>(|execution| execution.is_over(&event, &memberships));
-            *executions = rest;
-            for execution in ended {
-                let added = operations[execution.repair];
-                copy.add(&execution, added, &mut counts)?;
-            }
+        for execution in open.ended_by(&event, &memberships) {
+            let added = operations[execution.repair];
+            copy.add(&execution, added, &mut counts)?;
         }
         copy.write(&event, definitions)?;
-        if !memberships.is_empty() {
-            let executions = open.entry(thread).or_default();
-            memberships
-                .iter()
-                .for_each(|membership| note(executions, &event, membership));
-        }
+        open.note(&event, &memberships);
     }
     copy.fold_recursion(reader.definitions())?;
     let ending = reader.summary().map(|summary| summary.ending.clone());
     copy.writer.finish(ending.unwrap_or_default())?;
     Ok(counts)
-}
-
-/// Adds an event to the execution that it belongs to.
-fn note(executions: &mut Vec<Execution>, event: &Event<'_>, membership: &Membership) {
-    let repair = membership.repair;
-    let at = executions
-        .iter()
-        .position(|execution| execution.repair == repair);
-    let at = at.unwrap_or_else(|| {
-        executions.push(Execution {
-            repair,
-            last: position(event),
-            lines: Vec::new(),
-            done: FxHashSet::default(),
-        });
-        executions.len() - 1
-    });
-    let execution = &mut executions[at];
-    execution.last = position(event);
-    if membership.is_direct && is_step(event) {
-        execution.done.insert(event.pc.0);
-    }
-    if let EventKind::Store { addr, bytes, .. } = event.kind
-        && membership.is_flushed
-    {
-        let last = addr.0 + (bytes.len() as u64).max(1) - 1;
-        for line in addr.0 / LINE..=last / LINE {
-            if !execution.lines.contains(&line) {
-                execution.lines.push(line);
-            }
-        }
-    }
-}
-
-/// Whether an instruction does this once in each execution of its statement.
-fn is_step(event: &Event<'_>) -> bool {
-    matches!(
-        event.kind,
-        EventKind::Store { string: false, .. } | EventKind::Flush { .. }
-    )
-}
-
-/// The event without what it borrows.
-fn position(event: &Event<'_>) -> Event<'static> {
-    Event {
-        index: event.index,
-        process: event.process,
-        thread: event.thread,
-        pc: event.pc,
-        context: event.context,
-        kind: EventKind::Fence {
-            kind: FenceKind::Sfence,
-        },
-    }
-}
-
-impl Execution {
-    fn is_over(&self, event: &Event<'_>, memberships: &[Membership]) -> bool {
-        let member = memberships
-            .iter()
-            .find(|member| member.repair == self.repair);
-        let Some(member) = member else { return true };
-        member.is_direct && is_step(event) && self.done.contains(&event.pc.0)
-    }
 }
 
 /// Writes events with the definitions that they refer to.
@@ -251,7 +144,7 @@ impl<S: TraceSink> TraceCopy<S> {
     /// Writes the operations that a repair adds after an execution of its statement.
     fn add(
         &mut self,
-        execution: &Execution,
+        execution: &StatementExecution,
         added: AddedOperation,
         counts: &mut AddedCounts,
     ) -> Result<(), WriteError> {
@@ -307,9 +200,10 @@ mod tests {
     use std::io::Cursor;
     use std::time::SystemTime;
 
-    use brownout_trace::{AppPc, Ending, EventIndex, Header, StoreFlavor};
+    use brownout_trace::{AppPc, Ending, EventIndex, Header, StoreFlavor, ThreadId};
 
     use super::*;
+    use crate::executions::Membership;
 
     /// Instructions at 1 belong to the statement itself, those at 2 to a library that it calls, others to other statements.
     struct ByAddress;
@@ -320,6 +214,7 @@ mod tests {
                 repair: 0,
                 is_direct: event.pc.0 == 1,
                 is_flushed: true,
+                calls: 0,
             };
             match event.pc.0 {
                 1 | 2 => vec![member],

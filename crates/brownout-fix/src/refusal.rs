@@ -80,6 +80,19 @@ pub enum RepairRefusal {
         line: u32,
         object: String,
     },
+    #[error(
+        "no object of which the length is known covers what the loop around line {line} of {file} stores; insert the flush after the loop by hand"
+    )]
+    NotCovered { file: String, line: u32 },
+    #[error(
+        "the function {name} around line {line} of {file} {why}, so it cannot be copied for persistent memory; insert the flush by hand"
+    )]
+    NotCopied {
+        file: String,
+        line: u32,
+        name: String,
+        why: &'static str,
+    },
     #[error("{0}")]
     Rule(&'static str),
 }

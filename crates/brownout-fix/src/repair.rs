@@ -2,13 +2,16 @@
 
 use crate::RepairRefusal;
 use crate::edit::Edit;
+use crate::function_copy::{CopiedFunction, FunctionCopy, copy_chain};
 use crate::helper::{self, SYNC, WRITE_BACK};
 use crate::hoisting;
 use crate::idiom::{Deed, Form, Idiom, Idioms, includes};
+use crate::loop_range::covering;
 use crate::macros::MacroDefinitions;
+use crate::merged_stores::{MergedGroup, group};
 use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
-use crate::stored_object::{StoredObject, primary};
+use crate::stored_object::{StoredObject, primary, store_positions};
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
 
 /// The keyword of Rust, for the code that repairs add.
@@ -44,6 +47,8 @@ pub enum RepairScope {
     Statement,
     /// After the loop around the statement.
     Loop,
+    /// After the statements of functions that are copied for this call; a fence goes after the call.
+    Copy,
 }
 
 /// A statement of a function that the repaired statement calls.
@@ -65,6 +70,10 @@ pub struct RepairRequest<'a> {
     pub operation: RepairOperation,
     /// What is stored is in one cache line each time.
     pub one_line: bool,
+    /// In a loop, consecutive executions store to the same or to neighbouring cache lines.
+    pub is_dense: bool,
+    /// Whether a line of the source has instructions that store.
+    pub has_stores: &'a dyn Fn(u32) -> bool,
     /// The program relies on `msync`.
     pub syncs: bool,
     pub macros: &'a MacroDefinitions,
@@ -89,36 +98,268 @@ pub struct SourceRepair {
     pub block: Option<(u32, u32)>,
     /// What is added, which can be more than was asked for: an idiom may flush and fence.
     pub operation: RepairOperation,
+    /// Edits of other files.
+    pub elsewhere: Vec<(String, Edit)>,
+    /// Copies of functions that are added, with the edits that only they have.
+    pub copies: Vec<FunctionCopy>,
     /// The added code.
     pub code: Vec<String>,
 }
 
-impl RepairRequest<'_> {
+impl<'a> RepairRequest<'a> {
     pub fn repair(&self) -> Result<SourceRepair, RepairRefusal> {
         let statement = Statement::at(self.source, self.line, self.column)?;
-        self.refuse_ambiguous(&statement)?;
         if self.operation == RepairOperation::Fence {
+            if self.column.is_none() && statement.shares_line(self.line) {
+                return Err(RepairRefusal::SeveralStores {
+                    file: self.source.path.clone(),
+                    line: self.line,
+                });
+            }
             return self.fence(&statement);
         }
+        let others = self.indistinct(&statement)?;
+        if !others.is_empty() {
+            return self.all(&others);
+        }
+        if self.scope == RepairScope::Copy {
+            return self.by_copies(&statement);
+        }
         let object = self.object(&statement)?;
-        let offset = statement.node.start_byte();
+        if self.scope == RepairScope::Loop {
+            return self.after_loop(&statement, object);
+        }
         if self.operation == RepairOperation::Log {
             let code = vec![self.log(&object)];
             let edits = statement.insert_before(&code)?;
             return Ok(self.done(&statement, edits, code, RepairOperation::Log));
         }
-        let (object, mut edits, lead) = self.save(&statement, object)?;
-        let mut code = Vec::new();
-        let operation = self.flush_code(&statement, &object, offset, &mut code);
-        if uses(&code, WRITE_BACK) {
-            edits.extend(helper::add(WRITE_BACK, self.source, offset));
+        let is_own = self.called.is_empty();
+        let merged = is_own.then(|| group(&statement, &object, self.macros, self.has_stores));
+        if let Some(merged) = merged.flatten() {
+            return self.after_group(&statement, object, &merged);
         }
-        if uses(&code, SYNC) {
-            edits.extend(helper::add(SYNC, self.source, offset));
+        let (object, edits, lead) = self.save(&statement, object)?;
+        self.flushed(&statement, &[object], edits, lead)
+    }
+
+    /// Flushes objects after a statement.
+    fn flushed(
+        &self,
+        statement: &Statement<'_>,
+        objects: &[StoredObject],
+        mut edits: Vec<Edit>,
+        lead: Vec<String>,
+    ) -> Result<SourceRepair, RepairRefusal> {
+        let offset = statement.node.start_byte();
+        let mut code = Vec::new();
+        let mut operation = self.operation;
+        for (number, object) in objects.iter().enumerate() {
+            let is_last = number + 1 == objects.len();
+            let request = match is_last {
+                true => *self,
+                // One fence suffices.
+                false => Self {
+                    operation: RepairOperation::Flush,
+                    ..*self
+                },
+            };
+            let done = request.flush_code(statement, object, offset, &mut code);
+            if is_last {
+                operation = done;
+            }
+        }
+        let is_macro = |line: &String| {
+            let name = line.split('(').next().unwrap_or_default();
+            self.macros.is_macro(name)
+        };
+        if statement.takes_expressions() && code.iter().any(is_macro) {
+            return Err(RepairRefusal::NoPlace {
+                file: self.source.path.clone(),
+                line: self.line,
+                part: "the head of a loop",
+            });
+        }
+        for helper in [WRITE_BACK, SYNC] {
+            if uses(&code, helper) {
+                edits.extend(helper::add(helper, self.source, offset));
+            }
         }
         edits.extend(statement.surround(&lead, &code)?);
         let code = lead.into_iter().chain(code).collect();
-        Ok(self.done(&statement, edits, code, operation))
+        Ok(self.done(statement, edits, code, operation))
+    }
+
+    /// Flushes what the loop around a statement stores, once, after the loop.
+    fn after_loop(
+        &self,
+        statement: &Statement<'_>,
+        object: StoredObject,
+    ) -> Result<SourceRepair, RepairRefusal> {
+        let covered = covering(&object, statement).filter(|_| self.is_dense);
+        let (around, covered) = covered.ok_or_else(|| RepairRefusal::NotCovered {
+            file: self.source.path.clone(),
+            line: self.line,
+        })?;
+        let whole = Self {
+            one_line: false,
+            ..*self
+        };
+        let repair = whole.flushed(&around, &[covered], Vec::new(), Vec::new())?;
+        Ok(SourceRepair {
+            store: self.store_span(statement),
+            ..repair
+        })
+    }
+
+    /// Copies the functions between the call and the store, which flush in the copies, and fences after the call.
+    fn by_copies(&self, statement: &Statement<'_>) -> Result<SourceRepair, RepairRefusal> {
+        let (store, calls) = self.called.split_first().ok_or(RepairRefusal::NoSource)?;
+        let inside = Self {
+            source: store.source,
+            line: store.line,
+            column: store.column,
+            scope: RepairScope::Loop,
+            operation: RepairOperation::Flush,
+            macros: store.macros,
+            called: &[],
+            ..*self
+        };
+        let of_statement = Self {
+            scope: RepairScope::Statement,
+            ..inside
+        };
+        let flushed = inside.repair().or_else(|_| of_statement.repair())?;
+        let functions = std::iter::once(store).chain(calls);
+        let mut chain = Vec::new();
+        for called in functions {
+            chain.push(CopiedFunction {
+                statement: Statement::at(called.source, called.line, called.column)?,
+                at: (called.line, called.column),
+            });
+        }
+        let caller = CopiedFunction {
+            statement: *statement,
+            at: (self.line, self.column),
+        };
+        let function = chain[0].statement.function();
+        let function = function.ok_or(RepairRefusal::NoSource)?.byte_range();
+        let (own, outside): (Vec<Edit>, Vec<Edit>) = flushed
+            .edits
+            .into_iter()
+            .partition(|edit| function.start < edit.start && edit.end <= function.end);
+        let copied = copy_chain(&chain, own, &caller)?;
+        let mut edits = vec![copied.call];
+        let mut code = flushed.code;
+        if self.operation.fences() {
+            let fence = self.fence_code(statement);
+            edits.extend(statement.insert_after(std::slice::from_ref(&fence))?);
+            code.push(fence);
+        }
+        let outside = outside.into_iter();
+        let outside = outside.map(|edit| (store.source.path.clone(), edit));
+        let (here, elsewhere): (Vec<_>, Vec<_>) = outside
+            .chain(copied.declarations)
+            .partition(|(path, _)| *path == self.source.path);
+        edits.extend(here.into_iter().map(|(_, edit)| edit));
+        let operation = match flushed.operation.fences() {
+            true => RepairOperation::FlushAndFence,
+            false => self.operation,
+        };
+        Ok(SourceRepair {
+            elsewhere,
+            copies: copied.copies,
+            ..self.done(statement, edits, code, operation)
+        })
+    }
+
+    /// Flushes what a merged store has stored, after the last of its statements.
+    fn after_group(
+        &self,
+        statement: &Statement<'_>,
+        object: StoredObject,
+        merged: &MergedGroup<'_>,
+    ) -> Result<SourceRepair, RepairRefusal> {
+        let mut objects = vec![object];
+        if !self.one_line {
+            objects.extend(merged.others.iter().cloned());
+        }
+        let repair = self.flushed(&merged.last, &objects, Vec::new(), Vec::new())?;
+        let (first, last) = (statement.span(), merged.last.span());
+        Ok(SourceRepair {
+            span: SourceSpan {
+                start: first.start.min(last.start),
+                end: first.end.max(last.end),
+            },
+            store: self.store_span(statement),
+            ..repair
+        })
+    }
+
+    /// The stores that the debug information does not tell apart from the one that is meant: those of the line without a column, and
+    /// those of a statement of which the column names none. Empty if it is clear.
+    fn indistinct(&self, statement: &Statement<'_>) -> Result<Vec<(u32, u32)>, RepairRefusal> {
+        let mut unclear_called = false;
+        for called in self.called {
+            let inside = Statement::at(called.source, called.line, called.column)?;
+            unclear_called |= called.column.is_none() && inside.shares_line(called.line);
+        }
+        let is_unclear = self.column.is_none() && statement.shares_line(self.line);
+        if unclear_called || (is_unclear && !self.called.is_empty()) {
+            return Err(RepairRefusal::SeveralStores {
+                file: self.source.path.clone(),
+                line: self.line,
+            });
+        }
+        if !self.called.is_empty() {
+            return Ok(Vec::new());
+        }
+        let positions = match is_unclear {
+            true => statement.on_line(self.line),
+            false => vec![*statement],
+        };
+        let positions: Vec<(u32, u32)> = positions
+            .iter()
+            .flat_map(|statement| store_positions(statement, self.macros))
+            .collect();
+        let is_clear =
+            !is_unclear && StoredObject::is_clear(statement, self.line, self.column, self.macros);
+        Ok(match is_clear || positions.len() < 2 {
+            true => Vec::new(),
+            false => positions,
+        })
+    }
+
+    /// Repairs all of several stores.
+    fn all(&self, positions: &[(u32, u32)]) -> Result<SourceRepair, RepairRefusal> {
+        let mut repairs = Vec::new();
+        for (line, column) in positions {
+            let one = Self {
+                line: *line,
+                column: Some(*column),
+                ..*self
+            };
+            repairs.push(one.repair()?);
+        }
+        let spans = || repairs.iter().map(|repair| repair.span);
+        let start = spans().map(|span| span.start).min().unwrap_or_default();
+        let end = spans().map(|span| span.end).max().unwrap_or_default();
+        let span = SourceSpan { start, end };
+        let last = repairs.last().cloned();
+        let last = last.ok_or_else(|| RepairRefusal::NoStore {
+            file: self.source.path.clone(),
+            line: self.line,
+        })?;
+        Ok(SourceRepair {
+            edits: repairs.iter().flat_map(|one| one.edits.clone()).collect(),
+            span,
+            store: Some(StoreSpan {
+                span,
+                others: Vec::new(),
+            }),
+            code: repairs.iter().flat_map(|one| one.code.clone()).collect(),
+            ..last
+        })
     }
 
     /// What is stored to, as the statement can name it.
@@ -131,36 +372,24 @@ impl RepairRequest<'_> {
         if self.only_generic && !hoisting::is_generic(&object, &inside) {
             return Err(hoisting::not_in_caller(&object, &inside));
         }
-        for call in calls {
-            let outside = Statement::at(call.source, call.line, call.column)?;
-            object = hoisting::in_caller(&object, &inside, &outside, call.line, call.column)?;
+        let sites = calls
+            .iter()
+            .map(|call| (call.source, call.line, call.column));
+        let sites = sites.chain(std::iter::once((self.source, self.line, self.column)));
+        for (source, line, column) in sites {
+            let outside = Statement::at(source, line, column)?;
+            let hoisted = hoisting::in_caller(&object, &inside, &outside, line, column);
+            object = match hoisted {
+                Ok(object) => object,
+                Err(refusal) => {
+                    // One object may cover what a loop of the callee stores.
+                    let (_, range) = covering(&object, &inside).ok_or(refusal)?;
+                    hoisting::in_caller(&range, &inside, &outside, line, column)?
+                }
+            };
             inside = outside;
         }
-        hoisting::in_caller(&object, &inside, statement, self.line, self.column)
-    }
-
-    /// Refuses what could be another store than the one that is meant.
-    fn refuse_ambiguous(&self, statement: &Statement<'_>) -> Result<(), RepairRefusal> {
-        let unclear = self.column.is_none() && statement.shares_line(self.line);
-        let is_unclear = |called: &CalledStatement<'_>| {
-            let inside = Statement::at(called.source, called.line, called.column)?;
-            Ok(called.column.is_none() && inside.shares_line(called.line))
-        };
-        let mut unclear_called = false;
-        for called in self.called {
-            unclear_called |= is_unclear(called)?;
-        }
-        // Braces around a statement are added once, so it has one repair.
-        let (_, stores) = StoredObject::store_span(statement, self.line, self.column, self.macros);
-        let flushes = self.operation != RepairOperation::Fence && self.called.is_empty();
-        let several = flushes && stores > 1 && !statement.is_in_block();
-        match unclear || unclear_called || several {
-            true => Err(RepairRefusal::SeveralStores {
-                file: self.source.path.clone(),
-                line: self.line,
-            }),
-            false => Ok(()),
-        }
+        Ok(object)
     }
 
     fn store_span(&self, statement: &Statement<'_>) -> Option<StoreSpan> {
@@ -191,14 +420,16 @@ impl RepairRequest<'_> {
             block: statement.block(),
             store: self.store_span(statement),
             operation,
+            elsewhere: Vec::new(),
+            copies: Vec::new(),
             code,
         }
     }
 
     fn fence(&self, statement: &Statement<'_>) -> Result<SourceRepair, RepairRefusal> {
         let around = match self.scope {
-            RepairScope::Statement => Some(*statement),
             RepairScope::Loop => statement.enclosing_loop(),
+            RepairScope::Statement | RepairScope::Copy => Some(*statement),
         };
         let around = around.ok_or(RepairRefusal::NoPlace {
             file: self.source.path.clone(),
@@ -251,6 +482,7 @@ impl RepairRequest<'_> {
             place: Some(format!("*{name}")),
             length: object.length,
             saved: None,
+            guard: None,
         };
         Ok((
             saved,
@@ -268,18 +500,23 @@ impl RepairRequest<'_> {
         code: &mut Vec<String>,
     ) -> RepairOperation {
         let find = |deed| {
-            self.idioms
-                .find(deed, self.source, offset, self.one_line, self.macros)
+            let found = self
+                .idioms
+                .find(deed, self.source, offset, self.one_line, self.macros);
+            // A slice is no object that a reference to a sized type can be to.
+            found.filter(|idiom| object.guard.is_none() || idiom.form != Form::Reference)
         };
-        let call = |idiom: &Idiom| self.call(statement, idiom, object);
+        let call = |idiom: &Idiom| self.guarded(object, self.call(statement, idiom, object));
         if self.syncs {
             let sync = find(Deed::Persist).map(|idiom| call(&idiom));
-            code.push(sync.unwrap_or_else(|| self.range_call(SYNC, object)));
+            let helper = || self.guarded(object, self.range_call(SYNC, object));
+            code.push(sync.unwrap_or_else(helper));
             return RepairOperation::FlushAndFence;
         }
         let persist = find(Deed::Persist).map(|idiom| call(&idiom));
         let flush = find(Deed::Flush).map(|idiom| call(&idiom));
         let library = self.library(statement, object);
+        let library = library.map(|calls| calls.map(|call| self.guarded(object, call)));
         let wants_fence = self.operation.fences();
         match (persist, flush, library) {
             (Some(persist), _, _) if wants_fence => code.push(persist),
@@ -297,13 +534,22 @@ impl RepairRequest<'_> {
             (_, None, Some([_, persist])) if wants_fence => code.push(persist),
             (_, None, Some([flush, _])) => code.push(flush),
             (None, None, None) => {
-                code.push(self.range_call(WRITE_BACK, object));
+                code.push(self.guarded(object, self.range_call(WRITE_BACK, object)));
                 if wants_fence {
                     code.push(self.fence_code(statement));
                 }
             }
         }
         self.operation
+    }
+
+    /// A call that is made only if there is an object.
+    fn guarded(&self, object: &StoredObject, call: String) -> String {
+        match (&object.guard, self.source.language) {
+            (None, _) => call,
+            (Some(guard), SourceLanguage::Rust) => format!("if {guard} {{ {call} }}"),
+            (Some(guard), _) => format!("if ({guard}) {call}"),
+        }
     }
 
     /// Flush and persist of a library that the file uses.

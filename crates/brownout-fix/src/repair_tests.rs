@@ -27,6 +27,8 @@ impl Example<'_> {
             scope: RepairScope::Statement,
             operation: self.operation,
             one_line: true,
+            is_dense: true,
+            has_stores: &|_| true,
             syncs: false,
             macros: &macros,
             idioms: &idioms,
@@ -157,6 +159,8 @@ fn a_fence_can_follow_the_loop() {
         scope: RepairScope::Loop,
         operation: RepairOperation::Fence,
         one_line: true,
+        is_dense: true,
+        has_stores: &|_| true,
         syncs: false,
         macros: &MacroDefinitions::default(),
         idioms: &Idioms::default(),
@@ -239,4 +243,57 @@ fn a_helper_that_cannot_be_named_is_not_used() {
     let plain = "void persist(const void *p, size_t n);";
     let code = persisted("x.c", plain, "void f(int persist)", "persist(&s.y, 8);");
     assert!(code.starts_with("pm_write_back("), "{code}");
+}
+
+/// The repair of a store in the loop around it, by the helper.
+fn after_loop(path: &str, text: &str, line: u32) -> Result<String, RepairRefusal> {
+    let source = SourceTree::new(path, text.to_owned())?;
+    let request = RepairRequest {
+        source: &source,
+        line,
+        column: None,
+        scope: RepairScope::Loop,
+        operation: RepairOperation::FlushAndFence,
+        one_line: true,
+        is_dense: true,
+        has_stores: &|_| true,
+        syncs: false,
+        macros: &MacroDefinitions::default(),
+        idioms: &Idioms::default(),
+        called: &[],
+        only_generic: false,
+    };
+    Ok(apply(text, &in_order(request.repair()?.edits).unwrap()))
+}
+
+#[test]
+fn an_array_is_flushed_once_after_the_loop_that_fills_it() {
+    let text = "void pm_write_back(const void *p, size_t n);\nvoid f(struct s *s, int n)\n{\n\tfor (int i = 0; i < n; i++)\n\t\ts->word[i] = 1;\n}\n";
+    let repaired = after_loop("x.c", text, 5).unwrap();
+    let expected = "\t\ts->word[i] = 1;\n\tif (n > 0) pm_write_back(s->word, n * sizeof(s->word[0]));\n\t__builtin_ia32_sfence();\n}\n";
+    assert!(repaired.ends_with(expected), "{repaired}");
+    let text = "void f(struct s *s, int n)\n{\n\twhile (n--)\n\t\ts->word[n] = 1;\n}\n";
+    let refused = after_loop("x.c", text, 4).unwrap_err();
+    assert!(
+        matches!(refused, RepairRefusal::NotCovered { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn stores_that_the_debug_information_does_not_distinguish_are_all_flushed() {
+    let text = "void pm_write_back(const void *p, size_t n);\nvoid f(struct s *s)\n{\n\tif (s)\n\t\ts->x = 1, s->y = 2;\n\ts->a = 3; s->b = 4;\n}\n";
+    let repaired = |line| {
+        let example = Example {
+            path: "x.c",
+            text,
+            at: (line, None),
+            operation: RepairOperation::Flush,
+        };
+        example.repaired(|_, _| ()).unwrap()
+    };
+    let both = "\tif (s) {\n\t\ts->x = 1, s->y = 2;\n\t\tpm_write_back(&s->x, sizeof(s->x));\n\t\tpm_write_back(&s->y, sizeof(s->y));\n\t}\n";
+    assert!(repaired(5).contains(both), "{}", repaired(5));
+    let both = "\ts->a = 3;\n\tpm_write_back(&s->a, sizeof(s->a)); s->b = 4;\n\tpm_write_back(&s->b, sizeof(s->b));\n}\n";
+    assert!(repaired(6).contains(both), "{}", repaired(6));
 }

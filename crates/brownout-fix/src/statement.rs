@@ -5,13 +5,15 @@ use tree_sitter::Node;
 use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::span::SourceSpan;
+use crate::statement_part::StatementPart;
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
-/// A statement after which code can be inserted.
+/// A statement after which code can be inserted, or a part of one that can be given a statement of its own.
 #[derive(Clone, Copy)]
 pub(crate) struct Statement<'s> {
     pub node: Node<'s>,
     pub source: &'s SourceTree,
+    pub part: StatementPart<'s>,
 }
 
 const LOOPS: [&str; 7] = [
@@ -85,6 +87,9 @@ impl<'s> Statement<'s> {
             if let Some(part) = closed_part(kind)
                 && !below.is_some_and(|below| is_body(node, below))
             {
+                if let Some(found) = StatementPart::at(source, node, below) {
+                    return Ok(found);
+                }
                 return Err(RepairRefusal::NoPlace {
                     file: source.path.clone(),
                     line,
@@ -98,9 +103,13 @@ impl<'s> Statement<'s> {
                 && node.kind() != "block"
                 && !node.kind().ends_with("comment");
             if is_simple(kind) || is_tail {
+                let part = match is_tail && !is_simple(kind) {
+                    true => StatementPart::of_tail(source, node),
+                    false => StatementPart::Whole,
+                };
                 return match node.has_error() {
                     true => Err(not_parsed()),
-                    false => Ok(Self { node, source }),
+                    false => Ok(Self { node, source, part }),
                 };
             }
             if FUNCTIONS.contains(&kind) {
@@ -109,6 +118,14 @@ impl<'s> Statement<'s> {
             below = Some(node);
         }
         Err(not_parsed())
+    }
+
+    pub fn whole(source: &'s SourceTree, node: Node<'s>) -> Self {
+        Self {
+            node,
+            source,
+            part: StatementPart::Whole,
+        }
     }
 
     /// The loop around the statement in its function, if there is one.
@@ -121,8 +138,7 @@ impl<'s> Statement<'s> {
             .parent()
             .filter(|parent| parent.kind() == "expression_statement")
             .unwrap_or(node);
-        let source = self.source;
-        Some(Self { node, source }).filter(|found| !found.node.has_error())
+        Some(Self::whole(self.source, node)).filter(|found| !found.node.has_error())
     }
 
     /// The function that the statement is in.
@@ -169,9 +185,22 @@ impl<'s> Statement<'s> {
 
     /// Whether other statements have a part of a line.
     pub fn shares_line(&self, line: u32) -> bool {
+        let others = self.on_line(line).into_iter();
+        others
+            .into_iter()
+            .any(|other| other.node.id() != self.node.id())
+    }
+
+    /// The statements that have a part of a line.
+    pub fn on_line(&self, line: u32) -> Vec<Self> {
         let nodes = descendants(self.source.root()).into_iter();
-        let mut simple = nodes.filter(|node| is_simple(node.kind()) && node.id() != self.node.id());
-        simple.any(|node| SourceSpan::of(self.source, node.byte_range()).contains(line, None))
+        let simple = nodes.filter(|node| is_simple(node.kind()) && !node.has_error());
+        let has_part =
+            |node: &Node<'_>| SourceSpan::of(self.source, node.byte_range()).contains(line, None);
+        simple
+            .filter(has_part)
+            .map(|node| Self::whole(self.source, node))
+            .collect()
     }
 
     /// The edits that put `lines` after the statement, with braces if it is the only one of its branch.
@@ -189,6 +218,19 @@ impl<'s> Statement<'s> {
         before: &[String],
         after: &[String],
     ) -> Result<Vec<Edit>, RepairRefusal> {
+        match self.part {
+            StatementPart::Whole => self.surround_whole(before, after, &[]),
+            _ => self.surround_part(before, after),
+        }
+    }
+
+    /// The edits around a whole statement; `last` comes after all code that repairs add after it.
+    pub(crate) fn surround_whole(
+        &self,
+        before: &[String],
+        after: &[String],
+        last: &[String],
+    ) -> Result<Vec<Edit>, RepairRefusal> {
         let (source, node) = (self.source, self.node);
         // What a label stands before stays a statement of the block around it.
         let mut outer = node;
@@ -200,7 +242,7 @@ impl<'s> Statement<'s> {
         let parent = outer.parent();
         let in_block = parent.is_some_and(|parent| BLOCKS.contains(&parent.kind()));
         if in_block {
-            return Ok(self.surround_in_block(before, after));
+            return Ok(self.surround_in_block(before, after, last));
         }
         let Some(head_end) = parent.and_then(|parent| head_end(parent, outer)) else {
             return Err(RepairRefusal::NoPlace {
@@ -229,17 +271,23 @@ impl<'s> Statement<'s> {
         } else {
             indent
         };
-        let mut tail = String::new();
-        for line in after {
-            tail.push_str(&format!("\n{own_indent}{line}"));
-        }
-        tail.push_str(&format!("\n{outer_indent}}}"));
-        edits.push(Edit::insert(self.end_with_comment(outer), tail));
+        let end = self.end_with_comment(outer);
+        let tail = |lines: &[String], step| {
+            let text: String = lines
+                .iter()
+                .map(|line| format!("\n{own_indent}{line}"))
+                .collect();
+            Edit::insert(end, text).after(node.start_byte(), step)
+        };
+        edits.push(tail(after, 0));
+        edits.push(tail(last, 1));
+        let brace = Edit::insert(end, format!("\n{outer_indent}}}"));
+        edits.push(brace.after(node.start_byte(), 2));
         edits.retain(|edit| !edit.text.is_empty());
         Ok(edits)
     }
 
-    fn surround_in_block(&self, before: &[String], after: &[String]) -> Vec<Edit> {
+    fn surround_in_block(&self, before: &[String], after: &[String], last: &[String]) -> Vec<Edit> {
         let (source, node) = (self.source, self.node);
         let indent = source.indent(node.start_byte()).to_owned();
         let mut edits = Vec::new();
@@ -255,13 +303,15 @@ impl<'s> Statement<'s> {
                 .collect();
             edits.push(Edit::insert(node.start_byte(), lead));
         }
-        if !after.is_empty() {
-            let tail: String = after
+        for (lines, step) in [(after, 0), (last, 1)] {
+            let tail: String = lines
                 .iter()
                 .map(|line| format!("\n{indent}{line}"))
                 .collect();
-            edits.push(Edit::insert(self.end_with_comment(node), tail));
+            let edit = Edit::insert(self.end_with_comment(node), tail);
+            edits.push(edit.after(node.start_byte(), step));
         }
+        edits.retain(|edit| !edit.text.is_empty());
         edits
     }
 
@@ -440,10 +490,10 @@ mod tests {
     }
 
     #[test]
-    fn returns_and_conditions_are_refused() {
-        let text = "int f(void)\n{\n\tif (p->x = 1)\n\t\tg();\n\treturn p->x = 2;\n}\n";
-        for line in [3, 5] {
-            let refused = after("x.c", text, line).unwrap_err();
+    fn conditions_that_are_tested_again_or_not_always_are_refused() {
+        let text = "int f(void)\n{\n\twhile (p->x = 1)\n\t\tg();\n\tif (a) g();\n\telse if (p->x = 2)\n\t\tg();\n}\n";
+        for line in [3, 6] {
+            let refused = after_column("x.c", text, line, Some(12)).unwrap_err();
             assert!(
                 matches!(refused, RepairRefusal::NoPlace { .. }),
                 "{refused}"

@@ -16,6 +16,7 @@ use crate::evaluation::{changes_own_address, order_matters, reads_object};
 use crate::macros::MacroDefinitions;
 use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
+use crate::statement_part::is_conditional;
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// The object that a store changes, as source text.
@@ -29,6 +30,8 @@ pub(crate) struct StoredObject {
     pub length: Option<String>,
     /// The bytes of the assigned expression that have an effect: the address has to be saved there.
     pub saved: Option<Range<usize>>,
+    /// The condition on which there is an object at all.
+    pub guard: Option<String>,
 }
 
 /// An expression of a statement that stores.
@@ -80,6 +83,17 @@ impl StoredObject {
         chosen.object(source, line, statement, macros)
     }
 
+    /// Whether a position says which of the stores of a statement is meant.
+    pub fn is_clear(
+        statement: &Statement<'_>,
+        line: u32,
+        column: Option<u32>,
+        macros: &MacroDefinitions,
+    ) -> bool {
+        let offset = column.and_then(|_| statement.source.offset(line, column));
+        choose(&stores_to_memory(statement, macros), offset).is_some()
+    }
+
     /// Where the store at a position of a statement is, and how many stores the statement has.
     pub fn store_span(
         statement: &Statement<'_>,
@@ -108,6 +122,37 @@ impl StoredObject {
         };
         (span, stores.len())
     }
+}
+
+/// All objects that a statement stores to, as far as they can be named.
+pub(crate) fn stored_places(
+    statement: &Statement<'_>,
+    macros: &MacroDefinitions,
+) -> Vec<StoredObject> {
+    let source = statement.source;
+    let line = source.line_of(statement.node.start_byte());
+    let stores = stores_to_memory(statement, macros).into_iter();
+    let objects = stores.map(|store| store.object(source, line, statement, macros));
+    objects.filter_map(Result::ok).collect()
+}
+
+/// The columns of the stores of a statement, each with its line.
+pub(crate) fn store_positions(
+    statement: &Statement<'_>,
+    macros: &MacroDefinitions,
+) -> Vec<(u32, u32)> {
+    let stores = stores_to_memory(statement, macros).into_iter();
+    stores
+        .map(|store| SourceSpan::of(statement.source, store.operator).start)
+        .collect()
+}
+
+/// The variable from which an address is computed.
+pub(crate) fn root_variable(address: &str, language: SourceLanguage) -> Option<String> {
+    let tree = SourceTree::of_expression(address, language)?;
+    let nodes = descendants(tree.expression()?).into_iter();
+    let mut names = nodes.filter(|node| matches!(node.kind(), "identifier" | "this" | "self"));
+    names.next().map(|node| tree.text_of(node).to_owned())
 }
 
 /// The stores of a statement that can be to persistent memory. A variable of C is not there. One of C++ can be a reference.
@@ -361,6 +406,13 @@ impl StoreExpression<'_> {
             }
             Ok(())
         };
+        if is_conditional(source, statement.node, self.node) {
+            return Err(RepairRefusal::NoPlace {
+                file: source.path.clone(),
+                line,
+                part: "an expression that is not always evaluated",
+            });
+        }
         match &self.target {
             Target::Macro(object) => Ok(object.clone()),
             Target::Place(place) => {
@@ -391,6 +443,7 @@ impl StoreExpression<'_> {
                         place: Some(place.to_owned()),
                         length: None,
                         saved: None,
+                        guard: None,
                     });
                 }
                 let (length, extra) = length_text(source, &text, length);
@@ -410,6 +463,7 @@ impl StoreExpression<'_> {
                     place: None,
                     length: Some(length),
                     saved: None,
+                    guard: None,
                 })
             }
         }
@@ -525,6 +579,7 @@ fn place_object(
         place: Some(text),
         length: None,
         saved: None,
+        guard: None,
     })
 }
 

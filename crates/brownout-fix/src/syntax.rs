@@ -80,6 +80,23 @@ impl SourceTree {
         })
     }
 
+    /// An expression, parsed as a statement of a function.
+    pub(crate) fn of_expression(expression: &str, language: SourceLanguage) -> Option<Self> {
+        let code = match language {
+            SourceLanguage::Rust => format!("fn f() {{ ({expression}); }}\n"),
+            _ => format!("void f(void) {{ ({expression}); }}\n"),
+        };
+        let source = Self::of_language("expression", code, language)?;
+        (!source.root().has_error()).then_some(source)
+    }
+
+    /// The expression of a tree that was made of one.
+    pub(crate) fn expression(&self) -> Option<Node<'_>> {
+        let nodes = descendants(self.root()).into_iter();
+        let mut statements = nodes.filter(|node| node.kind() == "expression_statement");
+        statements.next()?.named_child(0)?.named_child(0)
+    }
+
     pub(crate) fn root(&self) -> Node<'_> {
         self.tree.root_node()
     }

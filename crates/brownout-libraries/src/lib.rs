@@ -32,7 +32,9 @@ pub use function::{
     Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose, function, functions,
 };
 pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
-pub use library::{Library, LibraryRole, is_binding_source, is_library_header, is_library_module};
+pub use library::{
+    Library, LibraryRole, is_binding_source, is_library_header, is_library_module, library_modules,
+};
 pub use owner::{FrameNames, Owner};
 pub use table::LIBRARIES;
 pub use transaction::TxFunction;

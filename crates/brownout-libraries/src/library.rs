@@ -61,6 +61,12 @@ pub fn is_library_module(module: &str) -> bool {
     module_role(module).is_some()
 }
 
+/// What the file names of modules of libraries start with.
+pub fn library_modules() -> impl Iterator<Item = &'static str> {
+    let modules = LIBRARIES.iter().flat_map(|library| library.modules);
+    modules.copied()
+}
+
 /// Whether a source file is part of the C++ bindings to libpmemobj, their containers aside.
 pub fn is_binding_source(source: &str) -> bool {
     header_role(source) == Some(LibraryRole::Bindings)

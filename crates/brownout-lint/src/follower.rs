@@ -4,9 +4,10 @@
 //! them, also under `adr`, where they are flush and fence of their pages in one call. Under `msync`, flush
 //! and fence instructions do nothing for durability and are ignored.
 //!
-//! - `accidental_fences`: what locked instructions on other memory order.
+//! - `accidental_fences`, `accidental_orders`: what locked instructions on other memory order, and what relies on that.
 //! - `effects`: what stores, flushes and fences do; `fast_path` does the same for the events that are most frequent.
 //! - `exits`: what is judged when a thread or the process ends, or a file is unmapped.
+//! - `failed_syncs`: calls that should have made data durable and failed.
 //! - `files`: what system calls on files, unmapping and the ends of processes do.
 //! - `guarantees`: what the model reports back: stores that become guaranteed or are overwritten.
 //! - `pointers`, `targets`: guaranteed pointers, and whether what they point to is guaranteed, too.
@@ -15,9 +16,11 @@
 //!   stores, flushes and mappings.
 
 mod accidental_fences;
+pub(crate) mod accidental_orders;
 pub(crate) mod address_spaces;
 mod effects;
 mod exits;
+pub(crate) mod failed_syncs;
 mod fast_path;
 mod files;
 pub(crate) mod guarantees;
@@ -43,6 +46,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::attribution::Attribution;
 use crate::follower::address_spaces::AddressSpaces;
 use crate::follower::effects::StoreManner;
+use crate::follower::failed_syncs::FailedSyncs;
 use crate::follower::fast_path::FastPath;
 use crate::follower::files::{StoreCounts, WrittenBack};
 use crate::follower::guarantees::Guarantees;
@@ -59,6 +63,7 @@ pub(crate) struct Follower<A> {
     pub(crate) written_back: WrittenBack,
     /// What `msync` with `MS_ASYNC` was called for, which guarantees nothing.
     pub(crate) not_waited_for: WrittenBack,
+    pub(crate) failed_syncs: FailedSyncs,
     /// An instruction has flushed a line of a file, or stored to it past the cache; large copies of the C library do that, too, and do
     /// not count.
     pub(crate) persists_by_instruction: bool,
@@ -83,6 +88,7 @@ impl<A: Attribution> Follower<A> {
             guarantees: Guarantees::new(),
             written_back: WrittenBack::default(),
             not_waited_for: WrittenBack::default(),
+            failed_syncs: FailedSyncs::default(),
             persists_by_instruction: false,
             store_counts: StoreCounts::default(),
             completed: FxHashSet::default(),
@@ -215,6 +221,7 @@ impl<A: Attribution> Follower<A> {
             EventKind::Return { function, value } => {
                 self.returned(event, definitions, function, value);
             }
+            EventKind::Note { text } => self.noted(event, definitions, text),
             EventKind::ThreadExit => {
                 if let Some(thread) = self.threads.remove(&(process, event.thread)) {
                     self.judge_unfenced(thread, None);
@@ -230,7 +237,7 @@ impl<A: Attribution> Follower<A> {
     }
 
     #[inline]
-    fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteKey {
+    pub(crate) fn site(&mut self, event: &Event<'_>, definitions: &Definitions) -> SiteKey {
         self.site_keys
             .of(&mut self.guarantees.sites, event, definitions)
     }

@@ -127,7 +127,11 @@ impl<A: Attribution> EndedPass<A> {
 /// Whether system calls alone make stores to persistent files durable.
 fn relies_on_syncs<A>(follower: &Follower<A>, selection: &Selection) -> bool {
     let mut persistent = selection.candidates().filter(|file| file.reason.is_some());
-    let is_synced = |file| follower.written_back.has(file) || follower.not_waited_for.has(file);
+    let is_synced = |file| {
+        follower.written_back.has(file)
+            || follower.not_waited_for.has(file)
+            || follower.failed_syncs.has(file)
+    };
     !follower.persists_by_instruction && persistent.any(|candidate| is_synced(candidate.file))
 }
 

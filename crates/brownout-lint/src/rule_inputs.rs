@@ -6,6 +6,7 @@ use brownout_model::{ByteMask, LINE, LineRef, LiveStore, PmAddress, ThreadSlot};
 use brownout_trace::{FenceKind, FileId, FileRange};
 
 use crate::attribution::Origin;
+use crate::follower::failed_syncs::SyncFailure;
 use crate::follower::store_marks::StoreMarks;
 use crate::follower::thread::{Ordered, ThreadState};
 use crate::raw_finding::{RawValue, UnfencedSince};
@@ -212,6 +213,8 @@ pub(crate) struct LostStore {
     pub(crate) by_page: bool,
     /// `msync` with `MS_ASYNC` was called for its page.
     pub(crate) not_waited_for: bool,
+    /// A call that should have made it durable failed.
+    pub(crate) failed_sync: Option<SyncFailure>,
 }
 
 /// The words for what makes a store persistent.
@@ -247,6 +250,15 @@ impl LostStore {
             is_of_lock: false,
             by_page: false,
             not_waited_for: false,
+            failed_sync: None,
+        }
+    }
+
+    /// Where the first of its bytes is.
+    pub(crate) fn first_byte(&self) -> PmAddress {
+        PmAddress {
+            offset: self.line.offset + u64::from(self.bytes.0.trailing_zeros()),
+            ..self.line
         }
     }
 
@@ -274,18 +286,32 @@ impl LostStore {
         let bytes = ByteCounts::of(self.bytes);
         found.add_sized(key, (self.count, bytes), self.time, || Occurrence {
             message: Message::OfBytes(Box::new(message)),
-            sites: vec![("store", self.tag.site, self.time)],
+            sites: self.sites(),
             bytes: vec![(self.line, self.bytes)],
             values: vec![self.tag.value("stored")],
             unfenced_since: vec![self.tag.unfenced_since(self.thread, self.time)],
         });
     }
 
+    fn sites(&self) -> Vec<(&'static str, SiteKey, u64)> {
+        let call = self.failed_sync;
+        let call = call.map(|call| ("failed call", call.site, call.time));
+        let store = ("store", self.tag.site, self.time);
+        [store].into_iter().chain(call).collect()
+    }
+
     /// What a message adds about an `msync` that does not help.
-    pub(crate) fn remark(&self) -> &'static str {
-        match self.not_waited_for {
-            true => "; msync with MS_ASYNC, which is called for it, does not wait for the storage",
-            false => "",
+    pub(crate) fn remark(&self) -> String {
+        match (self.failed_sync, self.not_waited_for) {
+            (Some(SyncFailure { failed, .. }), _) => {
+                let (name, error) = (failed.name(), failed.error_text());
+                format!("; {name}, which is called for it, fails with {error}")
+            }
+            (None, true) => {
+                "; msync with MS_ASYNC, which is called for it, does not wait for the storage"
+                    .to_owned()
+            }
+            (None, false) => String::new(),
         }
     }
 

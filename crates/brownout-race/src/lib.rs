@@ -10,8 +10,7 @@
 //! Never reports: pairs that a lock known to the analysis keeps apart, accesses of one thread, accesses to locks, accesses of
 //! persistence libraries to their own data.
 //!
-//! Can miss: what the run did not do. Loads of instructions that load and store without being locked (`add` to memory), which a trace
-//! does not distinguish from stores. Harm that leaves the process by a system call.
+//! Can miss: what the run did not do. Harm that leaves the process by a system call.
 //!
 //! Can report falsely: threads that wait for each other in ways that are not known (flags in memory, `waitpid`), and protocols that
 //! cope with lost data.

@@ -113,11 +113,12 @@ impl<C: TargetCode> RaceDetector<C> {
             } => {
                 let by = self.access(event);
                 let site = self.sites.of(event, definitions);
-                if locked {
-                    // A locked instruction is a fence, a load and a store.
-                    if fences {
-                        self.fence(by, site);
-                    }
+                // A locked instruction is a fence, a load and a store.
+                if locked && fences {
+                    self.fence(by, site);
+                }
+                if locked || flavor == StoreFlavor::Modifying {
+                    self.counts.loads += 1;
                     let len = bytes.len() as u64;
                     self.read(by, site, (event.process, addr), len, None, definitions);
                 }

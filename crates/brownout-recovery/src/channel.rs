@@ -110,8 +110,12 @@ pub enum EngineMessage {
     Reads,
     /// There is a file with a [`HeldRun`](crate::HeldRun), which gets the trace of that run.
     Held,
+    /// There is a file with an [`InputRun`](crate::InputRun), which gets what that run shows.
+    Input,
     /// There is a connection, by which the caller chooses what recovery reads.
     Branches,
+    /// There is a connection, by which the caller has a target executed.
+    Fuzz,
 }
 
 impl EngineMessage {
@@ -119,6 +123,7 @@ impl EngineMessage {
         match run {
             EngineRun { reads: Some(_), .. } => Self::Reads,
             EngineRun { held: true, .. } => Self::Held,
+            EngineRun { input: true, .. } => Self::Input,
             EngineRun { loads: true, .. } => Self::Loads,
             _ => Self::Stores,
         }

@@ -100,7 +100,7 @@ fn write_page(content: &Content, file: &File, number: u64, bytes: &[u8]) -> io::
 }
 
 /// The next stretch of a file that is not a hole.
-fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
+pub fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Ok(start) => start,
         Err(rustix::io::Errno::NXIO) => return Ok(None),
@@ -111,7 +111,7 @@ fn data_from(file: &File, at: u64) -> io::Result<Option<(u64, u64)>> {
 }
 
 /// Fills `out` from the file; bytes past the end of the file read as zeros.
-fn read_padded(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
+pub fn read_padded(file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
     while done < out.len() {
         match file.read_at(&mut out[done..], offset + done as u64)? {

@@ -64,6 +64,28 @@ impl HeldRun {
         }
     }
 
+    /// A run of `command` in which no thread is held: it is only recorded, without its loads.
+    pub fn recorded(
+        command: &[OsString],
+        patterns: &[OsString],
+        watch: &[WatchedFunction],
+        time_limit: Duration,
+    ) -> Self {
+        let nothing = HoldPlan {
+            store: Vec::new(),
+            wait: None,
+            output_functions: Vec::new(),
+            longest_hold: Duration::ZERO,
+            time_limit,
+        };
+        Self::new(command, patterns, watch, &nothing)
+    }
+
+    /// Whether threads are held.
+    pub(crate) fn holds(&self) -> bool {
+        !self.store.is_empty()
+    }
+
     pub(crate) fn command(&self) -> Vec<OsString> {
         os_texts(&self.command)
     }
@@ -100,7 +122,7 @@ impl HeldRun {
     }
 }
 
-fn os_texts(all: &[String]) -> Vec<OsString> {
+pub(crate) fn os_texts(all: &[String]) -> Vec<OsString> {
     let texts = all.iter();
     texts
         .filter_map(|text| path_text::from_text(text))

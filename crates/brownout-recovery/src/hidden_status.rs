@@ -2,7 +2,8 @@
 //!
 //! The exit status of `check | cat` is that of `cat`, and that of `check; echo done` or `check || true` is always 0. A shell can be asked
 //! for another rule (`set -o pipefail`, `set -e`), and a command can look at `$?` or `PIPESTATUS`; then nothing is hidden. Of several
-//! commands in a row the last one decides, so others do not matter, unless it passes whatever they have found.
+//! commands in a row the last one decides, so others do not matter, unless it passes whatever they have found. What only passes on
+//! what it reads, such as `cat` and `tee`, always passes.
 //!
 //! Can miss: script files, commands that another program than a shell interprets, and last commands that could fail and never do.
 //! Can be wrong: a `|` between the patterns of a `case`.
@@ -14,6 +15,8 @@ use crate::shells::is_shell;
 pub enum HiddenStatus {
     /// The status is that of the last part of a pipeline.
     ByPipeline,
+    /// The last part of a pipeline always passes, so that nothing can fail.
+    AlwaysByPipeline,
     /// The status is that of a last command which has nothing to do with the others.
     ByLastCommand,
     /// The last command always passes, so that nothing can fail.
@@ -36,6 +39,11 @@ const SAME_STATUS: [&str; 2] = ["exit", "exit $?"];
 const ALWAYS_PASSING: [&str; 7] = ["true", ":", "echo", "printf", "sleep", "sync", "wait"];
 /// Commands that show or remove something, whatever the commands before them have found.
 const SHOWING: [&str; 5] = ["cat", "tail", "head", "ls", "rm"];
+/// Commands that pass on, show or keep what they read, whatever that is: at the end of a pipeline they always pass.
+const PASSING_ON: [&str; 16] = [
+    "cat", "cut", "fold", "head", "less", "logger", "more", "nl", "sort", "tac", "tail", "tee",
+    "tr", "ts", "uniq", "wc",
+];
 /// Commands that prepare others and check nothing.
 const PREPARING: [&str; 10] = [
     "cd", "export", "set", "ulimit", "umask", "mkdir", "cp", "mv", "unset", "ln",
@@ -55,7 +63,7 @@ fn hidden_in(command: &str, ends_at_failure: bool) -> Option<HiddenStatus> {
     };
     let looks_at_pipelines = LOOKS_AT_PIPELINES.iter().any(|word| command.contains(word));
     let hidden = hidden_by_last_command(command, ends_at_failure).or_else(hidden_in_script);
-    hidden.filter(|hidden| *hidden != HiddenStatus::ByPipeline || !looks_at_pipelines)
+    hidden.filter(|hidden| !hidden.is_by_pipeline() || !looks_at_pipelines)
 }
 
 /// Whether a shell that is asked to is to end at the first status that is not 0, or the command looks at statuses itself.
@@ -102,8 +110,13 @@ fn hidden_by_last_command(command: &str, ends_at_failure: bool) -> Option<Hidden
     let mut commands = commands_in_row(command);
     let mut hides_others = None;
     while let Some(last) = commands.pop() {
-        if last.has_pipe {
-            return Some(HiddenStatus::ByPipeline);
+        if let Some(part) = last.end_of_pipeline() {
+            let always_passes = PASSING_ON.contains(&first_word(part))
+                || hides_others == Some(HiddenStatus::Always);
+            return Some(match always_passes {
+                true => HiddenStatus::AlwaysByPipeline,
+                false => HiddenStatus::ByPipeline,
+            });
         }
         let text = without_opening(&last.text);
         if text.is_empty() || CLOSING.contains(&text) || SAME_STATUS.contains(&text) {
@@ -173,15 +186,26 @@ fn prepares(text: &str) -> bool {
 #[derive(Default)]
 struct CommandInRow {
     text: String,
-    /// Whether a shell reads a `|` between two parts of it, other than in a substitution, whose status counts for nothing.
-    has_pipe: bool,
+    /// Where in the text the part begins that follows the last `|`. Substitutions do not matter: their status counts for nothing.
+    last_part: Option<usize>,
     /// Where in the text the part begins that runs if those before have failed: after `||`.
     alternative: Option<usize>,
     /// Whether it ends with `&`: nothing waits for it.
     is_background: bool,
 }
 
+impl HiddenStatus {
+    fn is_by_pipeline(self) -> bool {
+        matches!(self, Self::ByPipeline | Self::AlwaysByPipeline)
+    }
+}
+
 impl CommandInRow {
+    /// The last part of a pipeline.
+    fn end_of_pipeline(&self) -> Option<&str> {
+        self.last_part.map(|at| without_opening(&self.text[at..]))
+    }
+
     fn alternative(&self) -> Option<&str> {
         self.alternative.map(|at| without_opening(&self.text[at..]))
     }
@@ -218,7 +242,10 @@ fn commands_in_row(command: &str) -> Vec<CommandInRow> {
                     commands[last].alternative = (character == '|').then_some(end);
                 }
             }
-            '|' if before != '>' && is_outside => commands[last].has_pipe = true,
+            '|' if before != '>' && is_outside => {
+                commands[last].text.push(' ');
+                commands[last].last_part = Some(commands[last].text.len());
+            }
             // Not `2>&1`, `&>log` or `|&`.
             '&' if ['>', '|'].contains(&before) || rest.peek() == Some(&'>') => {}
             ';' | '&' | '\n' if is_outside => {
@@ -252,11 +279,26 @@ mod tests {
     #[test]
     fn a_pipeline_hides_the_status_of_its_first_commands() {
         for command in [
+            "./check {pm} | grep fine",
+            "./check {pm} | cat | ./verify",
+            "./show {pm} && ./check {pm} | awk -f verify.awk",
+            "sh -c './check {pm} | ./verify'",
+        ] {
+            let hidden = hidden_status(command);
+            assert_eq!(hidden, Some(HiddenStatus::ByPipeline), "{command}");
+        }
+    }
+
+    #[test]
+    fn nothing_fails_if_the_end_of_a_pipeline_always_passes() {
+        for command in [
             "./check {pm} | cat",
             "./check {pm}|tee log",
             "./check {pm} 2>&1 | tail -1; true",
             "./check {pm} | tail -1; echo done",
             "./check {pm} | tail -1; exit $?",
+            "./verify {pm} | ./show | sort -u",
+            "./check {pm} | grep fine; true",
             "./check {pm} |& cat",
             "cd build; ./check {pm} | cat",
             "./show {pm} && ./check {pm} | cat",
@@ -270,11 +312,8 @@ mod tests {
             "bash --norc -c './check | cat'",
             "busybox sh -c './check | cat'",
         ] {
-            assert_eq!(
-                hidden_status(command),
-                Some(HiddenStatus::ByPipeline),
-                "{command}"
-            );
+            let hidden = hidden_status(command);
+            assert_eq!(hidden, Some(HiddenStatus::AlwaysByPipeline), "{command}");
         }
     }
 

@@ -20,7 +20,9 @@
 //! | `view` | the file system that recovery sees |
 //! | `branching` | recoveries that wait where they may read other bytes, and are copied there |
 //! | `reads` | what a recovery opens and reads of the persistent files |
+//! | `fuzzing` | a target that is executed on one input after the other |
 //! | `held_run` | a target that is run again while its threads are held |
+//! | `input_run` | a target that is run on an input, and what it does is counted or recorded |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `hidden_status`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
@@ -35,8 +37,10 @@ mod command_line;
 mod error;
 mod expected;
 mod file_content;
+mod fuzzing;
 mod held_run;
 mod hidden_status;
+mod input_run;
 mod outcome;
 pub mod path_text;
 mod process_tree;
@@ -64,8 +68,10 @@ pub use command_line::under_debugger;
 pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
 pub use expected::{AllowedOutput, Expectation};
 pub use file_content::write_content;
+pub use fuzzing::{FuzzOutcome, FuzzSandbox, FuzzSandboxError};
 pub use held_run::HeldRun;
 pub use hidden_status::{HiddenStatus, hidden_status};
+pub use input_run::{InputObservation, InputRun};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use program_digest::{may_depend_on_event, program_digest};
 pub use reads::{

@@ -125,6 +125,8 @@ pub struct EngineRun {
     pub reads: Option<Arc<File>>,
     /// `trace` holds a [`HeldRun`](crate::HeldRun) before, which runs in place of the command.
     pub held: bool,
+    /// `trace` holds an [`InputRun`](crate::InputRun) before, which runs in place of the command.
+    pub input: bool,
 }
 
 /// How well recoveries are isolated from the machine and from each other; greater is better.

@@ -14,6 +14,13 @@ const PASSES_UNTIL_PUT_OFF: u32 = 4;
 /// The least time after which a recovery is given up during a search.
 const GIVEN_UP: Duration = Duration::from_millis(100);
 
+/// A recovery that has run out of time is run again with more, at most so many times as much: it may be slow. If those that pass are much
+/// faster, it gets no more time than this, and at least as much as before.
+const MORE_TIME: u32 = 4;
+const PASSES_UNTIL_SURELY_HUNG: u32 = 500;
+/// The least processor time after which a branch of a recovery seems to hang. Natively it is decided whether it does.
+const BRANCH_HANGS: Duration = Duration::from_millis(250);
+
 /// What the runners of one recovery know about how long it takes.
 #[derive(Debug, Default)]
 pub(crate) struct RunDurations {
@@ -71,6 +78,26 @@ impl RunDurations {
         time_limit.min(many_passes.max(HANG_CHECK))
     }
 
+    /// When a recovery hangs that has run out of this time and is run again.
+    pub(crate) fn until_surely_hung(&self, time_limit: Duration) -> Duration {
+        let most = time_limit.saturating_mul(MORE_TIME);
+        match self.slowest_pass() {
+            Duration::ZERO => most,
+            pass => {
+                let many_passes = pass.saturating_mul(PASSES_UNTIL_SURELY_HUNG);
+                many_passes.clamp(time_limit, most)
+            }
+        }
+    }
+
+    /// The processor time after which a branch of a recovery seems to hang, at most `most`.
+    pub(crate) fn until_branch_hangs(&self, most: Duration) -> Duration {
+        match self.slowest_pass() {
+            Duration::ZERO => most,
+            pass => most.min(pass.saturating_mul(PASSES_IN_A_HANG).max(BRANCH_HANGS)),
+        }
+    }
+
     /// When a recovery takes so much longer than those that pass that others are tried first.
     pub(crate) fn until_put_off(&self) -> Duration {
         let several_passes = self.slowest_pass().saturating_mul(PASSES_UNTIL_PUT_OFF);
@@ -119,6 +146,31 @@ mod tests {
         durations.passed(millis(200));
         durations.passed(millis(2));
         assert_eq!(durations.until_put_off(), millis(800));
+    }
+
+    #[test]
+    fn a_recovery_that_is_run_again_gets_more_time_unless_those_that_pass_are_much_faster() {
+        let durations = RunDurations::default();
+        assert_eq!(durations.until_surely_hung(millis(5000)), millis(20000));
+        durations.passed(millis(4));
+        assert_eq!(durations.until_surely_hung(millis(5000)), millis(5000));
+        assert_eq!(durations.until_surely_hung(millis(1000)), millis(2000));
+        durations.passed(millis(25));
+        assert_eq!(durations.until_surely_hung(millis(5000)), millis(12500));
+        durations.passed(millis(300));
+        assert_eq!(durations.until_surely_hung(millis(5000)), millis(20000));
+    }
+
+    #[test]
+    fn a_branch_may_take_many_times_as_long_as_a_recovery_that_passes() {
+        let durations = RunDurations::default();
+        assert_eq!(durations.until_branch_hangs(millis(2000)), millis(2000));
+        durations.passed(millis(2));
+        assert_eq!(durations.until_branch_hangs(millis(2000)), BRANCH_HANGS);
+        durations.passed(millis(40));
+        assert_eq!(durations.until_branch_hangs(millis(2000)), millis(800));
+        durations.passed(millis(400));
+        assert_eq!(durations.until_branch_hangs(millis(2000)), millis(2000));
     }
 
     #[test]

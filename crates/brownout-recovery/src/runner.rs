@@ -22,9 +22,6 @@ use crate::{
     Recovery, RunRequest, Sandbox, SandboxError, Verdict,
 };
 
-/// A recovery that runs out of time is run again with this many times the time limit before it counts as hung.
-const RETRY_FACTOR: u32 = 4;
-
 /// How long the processes of a pipeline, or a helper that is about to end, may take longer than the first process of a recovery.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -243,7 +240,7 @@ impl RecoveryRunner {
         }
         let mut second_request = task.request(Execution::Traced);
         if verdict == Verdict::Hung {
-            second_request.time_limit = time_limit * RETRY_FACTOR;
+            second_request.time_limit = self.durations.until_surely_hung(time_limit);
         }
         let second = self.run(image, second_request)?;
         let second_verdict = self.verdict(&second, task);

@@ -155,6 +155,15 @@ impl Sandbox {
         environment: Vec<(String, String)>,
         absent: Vec<usize>,
     ) -> Result<Channel, SandboxError> {
+        self.start_host(EngineMessage::Branches, environment, absent)
+    }
+
+    fn start_host(
+        &mut self,
+        purpose: EngineMessage,
+        environment: Vec<(String, String)>,
+        absent: Vec<usize>,
+    ) -> Result<Channel, SandboxError> {
         self.receive_files()?;
         let (ours, theirs) = Channel::pair()?;
         let message = RunMessage {
@@ -162,12 +171,18 @@ impl Sandbox {
             time_limit: Duration::MAX,
             environment,
             absent,
-            execution: ExecutionMessage::Engine(EngineMessage::Branches),
+            execution: ExecutionMessage::Engine(purpose),
             interactive: false,
             patience: Duration::ZERO,
         };
         gone(self.channel().send(&message, &[theirs.as_fd()]))?;
         Ok(ours)
+    }
+
+    /// Starts a host for [fuzzing](crate::fuzzing), and returns the connection to it. Nothing else can be run until
+    /// [`finish_branching`](Self::finish_branching).
+    pub(crate) fn start_fuzzing(&mut self) -> Result<Channel, SandboxError> {
+        self.start_host(EngineMessage::Fuzz, Vec::new(), Vec::new())
     }
 
     /// Waits until the host of a branching recovery has ended, which it does when the connection is closed.

@@ -104,6 +104,12 @@ pub fn signal_namespace(signal: Signal) -> io::Result<()> {
     check(unsafe { libc::kill(-1, signal.as_raw()) }.into()).map(drop)
 }
 
+/// Kills every process of the PID namespace but its first and this one. To be called only in a namespace of a sandbox.
+pub fn kill_others() {
+    // SAFETY: touches no memory.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+}
+
 /// Restores the default action of signals that this process inherited as ignored, for example from `nohup` or a shell.
 /// `SIGPIPE` is left alone: Rust ignores it in this process and restores it in the processes that it starts.
 pub fn restore_ignored_signals() {

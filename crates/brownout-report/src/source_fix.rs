@@ -17,6 +17,8 @@ pub struct SourceFix {
 pub enum FixProof {
     /// The recorded trace with the added operations no longer shows the finding.
     Trace,
+    /// The unmodified program was run with the added operations and checked again.
+    Running,
     /// The program was built from the edited sources, recorded and checked again.
     Rebuilt,
 }
@@ -27,6 +29,9 @@ impl FixProof {
         match self {
             Self::Trace => {
                 "with these operations, the recorded trace does not show the finding; the edited source was not built"
+            }
+            Self::Running => {
+                "with these operations, the running program does not show the finding; the edited source was not built"
             }
             Self::Rebuilt => {
                 "proven: the program built from the edited source does not show the finding"

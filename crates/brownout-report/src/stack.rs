@@ -18,6 +18,8 @@ pub mod role {
     /// Where power is lost inside recovery, after it was lost at a failure point.
     pub const INTERRUPTED_RECOVERY: &str = "interrupted recovery";
     pub const RECOVERY: &str = "recovery";
+    /// Where the target was when it was killed.
+    pub const FAILURE: &str = "failure";
     /// A store that recovery cannot handle without those that are missing.
     pub const STORE_PRESENT: &str = "store that is there";
     /// A store without which recovery does not pass.

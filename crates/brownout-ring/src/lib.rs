@@ -28,14 +28,17 @@
 
 pub mod coverage;
 pub mod explore;
+pub mod fuzz;
 pub mod hold;
+pub mod patch;
+pub mod path;
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 16;
+pub const VERSION: u32 = 17;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -46,6 +49,10 @@ pub const UNRECORDED: &str = ", which cannot be recorded: ";
 /// The text of a [`kind::NOTE`] that names a file written with system calls begins so. Device and inode number follow,
 /// separated by a colon, then a space and the path.
 pub const WRITTEN_FILE: &str = "written with system calls: file ";
+
+/// The text of a [`kind::NOTE`] about a call that should have made data durable and failed begins so. The name of the call, the error
+/// number and two more numbers follow, separated by spaces: address and length for `msync`, else device and inode number of the file.
+pub const FAILED_SYNC: &str = "data was not made durable by ";
 
 /// Number of slots, which limits the number of threads of all processes that can be alive at the same time.
 pub const SLOTS: usize = 4096;
@@ -68,7 +75,7 @@ pub const INTENT_BYTES: usize = 8 << 10;
 pub const LOADER: usize = RINGS + SLOTS * (RING_BYTES + INTENT_BYTES);
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = hold::END;
+pub const WIRE_BYTES: usize = path::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -159,8 +166,14 @@ pub mod option {
     pub const SHARED_LOADS: u32 = 64;
     /// Keep threads from making a store durable (see [`super::hold`]).
     pub const HOLD: u32 = 256;
+    /// Flush and fence where the target does not (see [`super::patch`]).
+    pub const PATCH: u32 = 1024;
     /// Run one thread at a time, in an order that [`super::Control::seed`] determines.
     pub const SCHEDULE: u32 = 128;
+    /// Record the path of the target from the first symbolic byte on (see [`super::path`]).
+    pub const PATH: u32 = 4096;
+    /// Count what executions do, and copy the process for each of them (see [`super::fuzz`]).
+    pub const FUZZ: u32 = 512;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.

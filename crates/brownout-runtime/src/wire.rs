@@ -119,9 +119,24 @@ pub fn wants_exploration() -> bool {
     control().is_some_and(|control| control.options & ring::option::EXPLORE != 0)
 }
 
+/// Whether executions are counted, and the process is copied for each of them.
+pub fn wants_fuzz() -> bool {
+    has_option(ring::option::FUZZ)
+}
+
 /// Whether threads are held.
 pub fn wants_holds() -> bool {
     has_option(ring::option::HOLD)
+}
+
+/// Whether the path from the first symbolic byte on is recorded.
+pub fn wants_path() -> bool {
+    has_option(ring::option::PATH)
+}
+
+/// Whether flushes and fences are added to the target.
+pub fn wants_patches() -> bool {
+    has_option(ring::option::PATCH)
 }
 
 /// Whether records may borrow their numbers. Those that borrow the same one are not in the same order in each run.

@@ -45,7 +45,9 @@ pub enum ReadError {
     #[error("cannot read the trace")]
     Io(#[from] io::Error),
     /// The file does not start like a trace.
-    #[error("not a brownout trace")]
+    #[error(
+        "not a brownout trace; give the file that `brownout record -o` wrote, or a results directory"
+    )]
     NotATrace,
     /// The trace was written by an older brownout, in a format that is no longer supported.
     #[error(

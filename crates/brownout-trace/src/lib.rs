@@ -68,6 +68,7 @@ mod error;
 mod event;
 mod event_class;
 mod event_comparison;
+mod failed_sync;
 mod fields;
 mod header;
 mod ids;
@@ -93,6 +94,7 @@ pub use event::{
 };
 pub use event_class::EventClass;
 pub use event_comparison::{Difference, first_difference};
+pub use failed_sync::{FAILED_SYNC_NOTE, FailedCall, FailedSync};
 pub use header::Header;
 pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
 pub use reader::TraceReader;

@@ -7,9 +7,9 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// Version 5 adds events of locks that are recognised by their atomic instructions. Events of versions 2 to 4 mean the same in
-/// version 5.
-pub const FORMAT_VERSION: u32 = 5;
+/// Version 6 distinguishes stores of instructions that also read what they overwrite. Events of versions 2 to 5 mean the same in
+/// version 6.
+pub const FORMAT_VERSION: u32 = 6;
 
 /// The oldest version that this build reads.
 pub const OLDEST_VERSION: u32 = 2;

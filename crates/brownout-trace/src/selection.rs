@@ -15,7 +15,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::definitions::Definitions;
-use crate::event::{Event, EventKind, StoreFlavor, Sync};
+use crate::event::{Event, EventKind, Sync};
+use crate::failed_sync::{FailedCall, FailedSync};
 use crate::ids::{Address, FileId, ProcessId, ThreadId};
 
 pub use patterns::{PatternError, Patterns};
@@ -145,7 +146,7 @@ impl Survey {
             } => {
                 if let Some(file) = file_at(definitions, event.process, addr) {
                     self.stored.insert(file);
-                    if flavor != StoreFlavor::Temporal {
+                    if !flavor.is_cached() {
                         let unfenced = self.unfenced.entry(thread).or_default();
                         if !unfenced.contains(&file) {
                             unfenced.push(file);
@@ -180,10 +181,34 @@ impl Survey {
             {
                 self.decide(file, Reason::WrittenBack);
             }
+            EventKind::Note { text } => self.sync_failed(event.process, text, definitions),
             EventKind::ThreadExit => {
                 self.unfenced.remove(&thread);
             }
             _ => {}
+        }
+    }
+
+    /// Who asks for durability takes the file for persistent, even if the call fails.
+    #[cold]
+    fn sync_failed(&mut self, process: ProcessId, text: &str, definitions: &Definitions) {
+        match FailedSync::parse(text).map(|failed| failed.call) {
+            Some(FailedCall::Msync { addr, len }) => {
+                for file in files_in(definitions, process, addr, len) {
+                    self.decide(file, Reason::WrittenBack);
+                }
+            }
+            Some(FailedCall::Fsync(identity) | FailedCall::Fdatasync(identity)) => {
+                let mut files = definitions.files();
+                let file = files.find(|file| file.identity == identity);
+                if let Some(file) = file
+                    .map(|file| file.id)
+                    .filter(|id| self.stored.contains(id))
+                {
+                    self.decide(file, Reason::WrittenBack);
+                }
+            }
+            None => {}
         }
     }
 
@@ -266,7 +291,7 @@ mod tests {
 
     use super::*;
     use crate::definitions::FileIdentity;
-    use crate::event::{FenceKind, FlushKind, Mapping};
+    use crate::event::{FenceKind, FlushKind, Mapping, StoreFlavor};
     use crate::ids::{AppPc, ContextId, EventIndex};
 
     const POOL: FileId = FileId(0);

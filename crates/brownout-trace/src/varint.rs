@@ -12,17 +12,34 @@ pub(crate) const PADDING: usize = 16;
 
 #[inline]
 pub(crate) fn encode(out: &mut Vec<u8>, value: u64) {
-    let bits = 64 - (value | 1).leading_zeros();
-    let len = bits.div_ceil(7);
-    if len <= 8 {
-        let word = (value << len) | (1 << (len - 1));
-        out.extend_from_slice(&word.to_le_bytes());
-        out.truncate(out.len() - (8 - len as usize));
-    } else {
-        out.push(0);
-        out.extend_from_slice(&value.to_le_bytes());
+    let len = usize::from(LENGTHS[(value | 1).ilog2() as usize]);
+    if len > 8 {
+        return encode_long(out, value);
     }
+    let word = (value << len) | (1 << (len - 1));
+    let end = out.len() + len;
+    out.extend_from_slice(&word.to_le_bytes());
+    out.truncate(end);
 }
+
+/// Kept apart, so that the usual case needs no room on the stack.
+#[cold]
+#[inline(never)]
+fn encode_long(out: &mut Vec<u8>, value: u64) {
+    out.push(0);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// The length of a value, by the number of its highest bit.
+const LENGTHS: [u8; 64] = {
+    let mut lengths = [0; 64];
+    let mut bit = 0;
+    while bit < 64 {
+        lengths[bit] = (bit / 7 + 1) as u8;
+        bit += 1;
+    }
+    lengths
+};
 
 /// The bits of a value, by its length minus 1. A table takes fewer instructions than shifts.
 const MASKS: [u64; 8] = {

@@ -9,15 +9,30 @@ use crate::progress::Progress;
 #[derive(Clone, Copy, Debug)]
 pub struct Console {
     quiet: bool,
+    silent: bool,
 }
 
 impl Console {
     pub fn new(quiet: bool) -> Self {
-        Self { quiet }
+        Self {
+            quiet,
+            silent: false,
+        }
+    }
+
+    /// A console for a part of the work whose warnings the results contain: prints nothing.
+    pub fn silent() -> Self {
+        Self {
+            quiet: true,
+            silent: true,
+        }
     }
 
     /// Reports an error that does not end the command at once.
     pub fn error(&self, message: impl Display) {
+        if self.silent {
+            return;
+        }
         // A closed standard error cannot be reported anywhere.
         let _ = writeln!(io::stderr(), "brownout: error: {message}");
     }
@@ -25,6 +40,9 @@ impl Console {
     /// Reports that the result is incomplete or restricted. Printed even with `--quiet`: a result that is
     /// silently incomplete is wrong.
     pub fn warn(&self, message: impl Display) {
+        if self.silent {
+            return;
+        }
         // A closed standard error cannot be reported anywhere.
         let _ = writeln!(io::stderr(), "brownout: warning: {message}");
     }

@@ -48,6 +48,7 @@ use explanations::{examine_reads, explain_failures};
 use file_names::unshown_names;
 pub use function_name::program_file;
 use hidden_status::{HiddenStatus, hidden_status};
+pub use interrupt::Interrupt;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::CrashTestMonitor;

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use brownout_recovery::signal_text;
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
-    Address, Definitions, Event, EventKind, FileId, FunctionId, Mapping, ProcessEnd, StoreFlavor,
-    Sync,
+    Address, Definitions, Event, EventKind, FailedSync, FileId, FunctionId, Mapping, ProcessEnd,
+    StoreFlavor, Sync,
 };
 
 use crate::terminal_text::{Hex, OneLine};
@@ -70,7 +70,10 @@ impl Display for EventText<'_> {
             EventKind::Note { text } => match FinalContent::parse(text) {
                 // Digests are for programs.
                 Some(content) => write!(f, " content at the end: {} bytes", content.bytes()),
-                None => write!(f, " {}", OneLine(text.into())),
+                None => match FailedSync::parse(text) {
+                    Some(failed) => write!(f, " {failed}"),
+                    None => write!(f, " {}", OneLine(text.into())),
+                },
             },
             _ => self.process(f),
         }

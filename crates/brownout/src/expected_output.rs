@@ -99,15 +99,12 @@ impl ExpectedOutput {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Expectation::Anything);
             }
-            Err(source) => return Err(Failure::Results { path, source }),
+            Err(source) => return Err(Failure::ResultsFile { path, source }),
         };
         let parsed: Result<Self, _> = serde_json::from_str(&text);
         match parsed {
             Ok(expected) => Ok(expected.into()),
-            Err(error) => Err(Failure::Results {
-                path,
-                source: error.into(),
-            }),
+            Err(source) => Err(Failure::DamagedResults { path, source }),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use brownout_crash::{CrashError, StrategyId, TokenError};
 use brownout_engine::RecordError;
+use brownout_fuzz::{DictionaryError, FuzzError, GrammarError};
 use brownout_recovery::CommandProblem;
 use brownout_report::{BaselineError, ParseError, SuppressionError};
 use brownout_trace::selection::PatternError;
@@ -73,6 +74,12 @@ pub enum Failure {
          patched sources yourself and check the program again"
     )]
     NoPrivateView,
+    #[error("cannot use the plan of added flushes and fences `{}`", path.display())]
+    PatchPlan {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot use the directory for the demo")]
     DemoDirectory(#[source] io::Error),
     #[error("no C compiler found; install gcc or clang, or set CC")]
@@ -117,6 +124,34 @@ pub enum Failure {
         path.display()
     )]
     NotOurs { path: PathBuf },
+    #[error(
+        "`{}` contains a campaign of `brownout fuzz`, which is not replaced; choose another directory with --out, or remove it",
+        path.display()
+    )]
+    HoldsCampaign { path: PathBuf },
+    #[error(
+        "`{}` contains a campaign of another program, or of other arguments; choose another directory with --out",
+        path.display()
+    )]
+    OtherCampaign { path: PathBuf },
+    #[error(transparent)]
+    Fuzz(#[from] FuzzError),
+    #[error(transparent)]
+    Dictionary(#[from] DictionaryError),
+    #[error(transparent)]
+    Grammar(#[from] GrammarError),
+    #[error("cannot read the seeds in `{}`", path.display())]
+    Seeds {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{}` contains no files: give a directory with inputs to --seeds, or leave it out", path.display())]
+    NoSeeds { path: PathBuf },
+    #[error("an argument of the program is not UTF-8: {}", argument.display())]
+    ArgumentNotUtf8 { argument: OsString },
+    #[error("cannot run `{}`: {why}", program.display())]
+    FuzzedProgram { program: OsString, why: String },
     #[error("cannot use directory `{}` for results", path.display())]
     OutputDirectory {
         path: PathBuf,
@@ -134,6 +169,12 @@ pub enum Failure {
         path: PathBuf,
         #[source]
         source: io::Error,
+    },
+    #[error("`{}` is damaged; run the check again", path.display())]
+    DamagedResults {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
     },
     #[error("the results in `{}` are incomplete: `{}` cannot be read", path.parent().unwrap_or(path).display(), path.file_name().unwrap_or_default().display())]
     ResultsFile {
@@ -306,12 +347,12 @@ pub enum Failure {
     },
     #[error(transparent)]
     Token(#[from] TokenError),
-    #[error("`{}`, line {line}: no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules", path.display())]
+    #[error("`{}`, line {line}: no rule `{rule}`;{} `brownout explain` lists all rules", path.display(), did_you_mean(*near))]
     SuppressedRule {
         path: PathBuf,
         line: usize,
         rule: String,
-        near: &'static str,
+        near: Option<&'static str>,
     },
     #[error(
         "`{}` is in use by another brownout; wait until it ends, or choose another directory with --out",
@@ -330,8 +371,16 @@ pub enum Failure {
     ComparedWithItself { path: PathBuf },
     #[error("this token belongs to another trace than `{}`", path.display())]
     OtherTrace { path: PathBuf },
-    #[error("no rule `{rule}`; did you mean `{near}`? `brownout explain` lists all rules")]
-    NoSuchRule { rule: String, near: &'static str },
+    #[error("no rule `{rule}`;{} `brownout explain` lists all rules", did_you_mean(*near))]
+    NoSuchRule {
+        rule: String,
+        near: Option<&'static str>,
+    },
+}
+
+/// A question about a similar name, if there is one.
+pub fn did_you_mean(near: Option<&str>) -> String {
+    near.map_or_else(String::new, |near| format!(" did you mean `{near}`?"))
 }
 
 impl Failure {

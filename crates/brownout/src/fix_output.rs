@@ -57,12 +57,19 @@ fn status(repair: &FindingRepair) -> String {
     }
     let how = match repair.proof {
         Proof::Rebuilt => "proven: the rebuilt program does not show it",
+        Proof::Running => {
+            "repaired: the running program does not show it with these flushes and fences; the edited source was not built"
+        }
         Proof::Trace => "repaired, as far as the trace shows; the edited source was not built",
         Proof::None => "not shown to be repaired",
     };
-    match repair.is_covered {
-        true => format!("{how} (by the repair of another finding)"),
-        false => how.to_owned(),
+    let by_other = match repair.is_covered {
+        true => " (by the repair of another finding)",
+        false => "",
+    };
+    match &repair.doubt {
+        Some(doubt) => format!("{how}{by_other}; {doubt}"),
+        None => format!("{how}{by_other}"),
     }
 }
 
@@ -90,9 +97,10 @@ fn summary(repairs: &Repairs, repaired: usize) -> Vec<String> {
                 .push("the trace is too long to try whether each of them is needed".to_owned());
         }
     }
-    let by = match repairs.added_by_rebuilt {
-        true => "the rebuilt program shows",
-        false => "with the patch, the trace shows",
+    let by = match repairs.added_shown_by {
+        Proof::Rebuilt => "the rebuilt program shows",
+        Proof::Running => "with these flushes and fences, the running program shows",
+        Proof::Trace | Proof::None => "with the patch, the trace shows",
     };
     for finding in &repairs.added {
         let place = finding
@@ -116,6 +124,7 @@ pub fn print_json(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::R
             "repaired": repair.is_repaired(),
             "proof": proof_name(repair),
             "reason": repair.refusal,
+            "doubt": repair.doubt,
             "covered": repair.is_covered,
             "code": repair.code,
             "diff": diff,
@@ -145,6 +154,7 @@ pub fn print_json(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::R
 fn proof_name(repair: &FindingRepair) -> Option<&'static str> {
     match (repair.is_repaired(), repair.proof) {
         (true, Proof::Trace) => Some("trace"),
+        (true, Proof::Running) => Some("running"),
         (true, Proof::Rebuilt) => Some("rebuilt"),
         _ => None,
     }

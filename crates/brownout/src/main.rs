@@ -26,6 +26,7 @@ mod lint_run;
 mod mapped_file_state;
 mod next_step;
 mod output_directory;
+mod patch_file;
 mod progress;
 mod quantity;
 mod race_confirmation;

@@ -23,10 +23,11 @@ pub fn next_step(
     };
     let crash = report.conclusion.crash.as_ref();
     // Also one that a finding of lint explains.
-    let failing = report
-        .findings()
-        .iter()
-        .find(|finding| finding.severity == Severity::Bug && rules::is_crash_rule(&finding.rule));
+    let failing = report.findings().iter().find(|finding| {
+        let is_repeatable =
+            rules::is_crash_rule(&finding.rule) || rules::is_target_rule(&finding.rule);
+        finding.severity == Severity::Bug && is_repeatable
+    });
     if let Some(finding) = failing {
         let id = &finding.id;
         return Some(format!(

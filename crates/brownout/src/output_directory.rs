@@ -44,6 +44,10 @@ const FORCED: &str = "forced-";
 const UNFINISHED: &str = "unfinished";
 /// What the names of directories with the results of one schedule begin with.
 const PART: &str = "schedule-";
+/// What the names of directories with the results on one input of a campaign begin with.
+const INPUT: &str = "input-";
+/// The file of a campaign of `brownout fuzz`.
+const CAMPAIGN: &str = "campaign.json";
 /// Everything but `run.json`, which marks the directory.
 const RESULTS: [&str; 10] = [
     FINDINGS,
@@ -80,8 +84,18 @@ pub struct OutputDirectory {
 }
 
 impl OutputDirectory {
-    /// Prepares `path` for results; fails if it contains files of the user.
+    /// Prepares `path` for results; fails if it contains files of the user, or a campaign, which can be the work of days.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
+        let path = with_pid(path);
+        if path.join(CAMPAIGN).exists() {
+            run_destination::give_up();
+            return Err(Failure::HoldsCampaign { path });
+        }
+        Self::claim_for_campaign(&path)
+    }
+
+    /// Prepares `path` for a campaign of `brownout fuzz`, which it may contain.
+    pub fn claim_for_campaign(path: &Path) -> Result<Self, Failure> {
         let path = with_pid(path);
         let failed = |source| Failure::OutputDirectory {
             path: path.clone(),
@@ -214,6 +228,11 @@ impl OutputDirectory {
     /// The name of the directory with the results of a part of the run, which is inside of this one.
     pub fn part_name(part: impl Display) -> String {
         format!("{PART}{part}")
+    }
+
+    /// The name of the directory with the results on one input, which is inside of this one.
+    pub fn input_part_name(case: u64) -> String {
+        format!("{INPUT}{case}")
     }
 
     /// Removes the results of the parts of an earlier run.

@@ -14,6 +14,8 @@ mod hold_choice;
 mod judgement;
 mod lost_store;
 
+pub use code_stack::{code_location, code_stack};
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -135,7 +137,7 @@ fn target_runner(
 
 /// What the persistent files may have been when the run started, in the order in which it is tried. The trace does not say whether a file
 /// existed whose content was zero when it was mapped: probably the program had just created it.
-fn starting_images(starts: &StartingContents) -> Vec<Vec<Option<Content>>> {
+pub fn starting_images(starts: &StartingContents) -> Vec<Vec<Option<Content>>> {
     let contents = starts.files().map(|start| Some(start?.content.clone()));
     let contents: Vec<Option<Content>> = contents.collect();
     let is_zero = |content: &Content| content.pages().next().is_none();

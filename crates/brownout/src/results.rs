@@ -43,6 +43,8 @@ pub struct Results {
     pub linted: bool,
     /// Whether races were looked for.
     pub raced: bool,
+    /// Whether the target ran on generated inputs.
+    pub fuzzed: bool,
     crash: Option<CrashCoverage>,
     /// Whether reads of recovery that can see several stores were examined.
     examined_reads: bool,
@@ -71,6 +73,7 @@ impl Results {
             tested: Vec::new(),
             linted: false,
             raced: false,
+            fuzzed: false,
             crash: None,
             examined_reads: false,
             left_out: LeftOut::default(),
@@ -349,6 +352,7 @@ impl Results {
         let mut rules = rules::in_force(settings);
         rules.retain(|rule| {
             let applied = match rules::is_crash_rule(rule.id) {
+                _ if rules::is_target_rule(rule.id) => self.fuzzed,
                 _ if rule.id == UNPERSISTED_READ.id => self.examined_reads,
                 true => self.crash.is_some(),
                 false if rules::is_race_rule(rule.id) => self.raced,
@@ -441,6 +445,32 @@ impl Results {
         self.wrappers.learn(&part.findings);
         self.raced |= part.raced;
         self.linted |= part.linted;
+        new
+    }
+
+    /// Adds the findings on one input, whose results are in the directory `results_in` inside of that of these results. Of a finding that is known,
+    /// the first input counts, unless this one shows more. Returns those that are new.
+    pub fn add_input(&mut self, part: &Self, results_in: &str) -> Vec<Finding> {
+        let mut new = Vec::new();
+        for finding in &part.findings {
+            let mut finding = finding.clone();
+            let details = &mut finding.evidence.details;
+            details.insert(Evidence::RESULTS_IN.to_owned(), results_in.to_owned());
+            let mut known = self.findings.iter_mut();
+            match known.find(|known| known.id == finding.id) {
+                Some(known) => known.add_run(finding),
+                None => {
+                    new.push(finding.clone());
+                    self.findings.push(finding);
+                }
+            }
+        }
+        self.wrappers.learn(&part.findings);
+        self.raced |= part.raced;
+        self.linted |= part.linted;
+        if self.crash.is_none() {
+            self.crash = part.crash.clone();
+        }
         new
     }
 

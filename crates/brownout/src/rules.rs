@@ -13,8 +13,10 @@ pub fn all() -> Vec<RuleInfo> {
     let lint = brownout_lint::RULES.iter();
     let race = [&PERSISTENCY_RACE];
     let crash = brownout_crash::rules::RULES.iter();
+    let fuzz = brownout_fuzz::rules::RULES.iter();
     lint.chain(race.iter())
         .chain(crash)
+        .chain(fuzz)
         .map(|&&rule| rule)
         .collect()
 }
@@ -30,6 +32,12 @@ pub fn is_race_rule(id: &str) -> bool {
     id == PERSISTENCY_RACE.id
 }
 
+/// Whether findings of this rule are failures of the target on generated inputs.
+pub fn is_target_rule(id: &str) -> bool {
+    let mut rules = brownout_fuzz::rules::RULES.iter();
+    rules.any(|rule| rule.id == id)
+}
+
 /// The rules that are on, with the severities that apply: those of brownout and the oracles that the configuration
 /// declares.
 pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
@@ -42,22 +50,23 @@ pub fn in_force(settings: &Settings) -> Vec<RuleInfo> {
 }
 
 /// The rule of brownout whose name is most similar to the given one.
-pub fn nearest(given: &str) -> &'static str {
+pub fn nearest(given: &str) -> Option<&'static str> {
     nearest_of(given, &all())
 }
 
 /// The one of these rules whose name is most similar to the given one.
-pub fn nearest_of(given: &str, rules: &[RuleInfo]) -> &'static str {
+pub fn nearest_of(given: &str, rules: &[RuleInfo]) -> Option<&'static str> {
     let likeness = |rule: &RuleInfo| {
-        let words = given.split(['-', '_', ' ']);
+        let words = given.split(['-', '_', ' ']).filter(|word| word.len() > 1);
         let shared = words.filter(|word| rule.id.contains(word)).count();
         let start = rule.id.bytes().zip(given.bytes());
         (shared, start.take_while(|(a, b)| a == b).count())
     };
-    let rules = rules.iter().rev();
-    rules
-        .max_by_key(|rule| likeness(rule))
-        .map_or("", |rule| rule.id)
+    let alike = rules.iter().rev().filter(|rule| {
+        let (words, letters) = likeness(rule);
+        words > 0 || letters > 2
+    });
+    alike.max_by_key(|rule| likeness(rule)).map(|rule| rule.id)
 }
 
 /// The level of a rule in the `[rules]` table of `brownout.toml`.

@@ -78,13 +78,12 @@ impl RunEnvironment {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Failure::Results { path, source }),
+            Err(source) => return Err(Failure::ResultsFile { path, source }),
         };
         let parsed = serde_json::from_str(&text);
-        parsed.map(Some).map_err(|error| Failure::Results {
-            path,
-            source: error.into(),
-        })
+        parsed
+            .map(Some)
+            .map_err(|source| Failure::DamagedResults { path, source })
     }
 
     /// The variables of the run, and for those that were left out the values that they have now.

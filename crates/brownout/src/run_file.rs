@@ -113,8 +113,9 @@ impl RunFile {
             path: directory.to_owned(),
             source,
         };
-        let text = fs::read_to_string(directory.join(RUN)).map_err(unreadable)?;
-        serde_json::from_str(&text).map_err(|error| unreadable(error.into()))
+        let path = directory.join(RUN);
+        let text = fs::read_to_string(&path).map_err(unreadable)?;
+        serde_json::from_str(&text).map_err(|source| Failure::DamagedResults { path, source })
     }
 
     /// Fails if the file of findings is not the one that belongs to these results.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use brownout_engine::{NameNote, WrittenFile, is_unrecorded_program};
 use brownout_trace::replay::FinalContent;
-use brownout_trace::{MappedFile, RENAME_NOTE};
+use brownout_trace::{FailedSync, MappedFile, RENAME_NOTE};
 
 /// The notes of a trace, by their meaning, without repetitions.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,8 @@ pub struct TraceNotes {
 impl TraceNotes {
     /// Takes a note. The same trace may be read several times.
     pub fn add(&mut self, text: &str) {
-        if text.starts_with(RENAME_NOTE) {
+        // Lint reports what the failure of a call has left without durability.
+        if text.starts_with(RENAME_NOTE) || FailedSync::parse(text).is_some() {
             return;
         }
         if let Some(file) = WrittenFile::parse(text) {

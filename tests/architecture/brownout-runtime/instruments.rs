@@ -81,12 +81,95 @@ pub mod hold {
     }
 }
 
+/// Flushes and fences that the target does not have.
+pub mod patch {
+    use crate::arch::{Instruction, missing};
+    use crate::instruments::patch::PatchArea;
+    use crate::translator::context::Context;
+
+    /// Fills in the entry point that generated code jumps to.
+    pub fn connect(_area: &mut PatchArea) {
+        missing()
+    }
+
+    /// The first byte that an instruction is about to store to, and how many they are; `None` if that is not known.
+    pub fn stored_bytes(_insn: &Instruction, _context: &Context) -> Option<(u64, u64)> {
+        missing()
+    }
+
+    /// Flushes the cache line at an address. False if it cannot be read, and so cannot be flushed.
+    pub fn flush_line(_address: u64) -> bool {
+        missing()
+    }
+
+    /// Orders flushes.
+    pub fn fence() {
+        missing()
+    }
+}
+
 /// Inputs that are not the same in each run.
 pub mod other_inputs {
     use crate::arch::{Instruction, missing};
 
     /// What an instruction uses that is not the same in each run.
     pub fn input_of(_insn: &Instruction) -> Option<u32> {
+        missing()
+    }
+}
+
+/// Paths that are recorded for symbolic replay.
+pub mod path {
+    use crate::arch::{Instruction, missing};
+    use crate::instruments::path::{PathArea, REGISTERS};
+    use crate::translator::context::Context;
+    use alloc::vec::Vec;
+
+    /// Something that an instruction reads, besides general-purpose registers.
+    pub enum Read<'a> {
+        Memory { addr: u64, len: u64, computed: bool },
+        Vector { number: u8, bytes: &'a [u8] },
+        Mask { number: u8, value: u64 },
+    }
+
+    /// An instruction as it is recorded.
+    pub struct RecordedInstruction {
+        pub pc: u64,
+    }
+
+    impl RecordedInstruction {
+        pub fn of(_insn: &Instruction) -> RecordedInstruction {
+            missing()
+        }
+
+        /// The bytes of the instruction.
+        pub fn code(&self) -> &[u8] {
+            missing()
+        }
+
+        /// Calls `found` with what the instruction is about to read.
+        pub fn reads(
+            &self,
+            _context: &Context,
+            _registers: &[u64; REGISTERS],
+            _found: &mut dyn FnMut(Read<'_>),
+        ) {
+            missing()
+        }
+
+        /// Adds where the instruction is about to write.
+        pub fn writes(&self, _registers: &[u64; REGISTERS], _to: &mut Vec<(u64, u64)>) {
+            missing()
+        }
+    }
+
+    /// Fills in the entry point that generated code jumps to.
+    pub fn connect(_area: &mut PathArea) {
+        missing()
+    }
+
+    /// The registers of the target.
+    pub fn registers(_context: &Context) -> [u64; REGISTERS] {
         missing()
     }
 }
@@ -136,6 +219,73 @@ pub mod coverage {
 
     /// Emits the increment of the thread's own count of `counter`.
     pub fn count(_out: &mut Emission<'_>, _counter: u32) {
+        missing()
+    }
+}
+
+/// Fuzzing: counting, and accesses to persistent memory.
+pub mod fuzz {
+    use crate::arch::Instruction;
+    use crate::arch::missing;
+    use crate::arch::translator::translate::Emission;
+    use crate::instruments::fuzz::{FuzzArea, SiteKind};
+    use crate::translator::context::Context;
+
+    /// What an instruction is about to compare.
+    pub enum Operands {
+        Values { left: u64, right: u64, size: usize },
+        Memory { left: u64, right: u64 },
+    }
+
+    pub fn connect(_area: &mut FuzzArea) {
+        missing()
+    }
+
+    pub fn visit(_site: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn is_branch(_insn: &Instruction) -> bool {
+        missing()
+    }
+
+    pub fn is_call(_insn: &Instruction) -> bool {
+        missing()
+    }
+
+    pub fn note_branch(_identity: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn note_caller(_site: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn count_edge(_identity: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn enter_library(_site: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn accesses(_insn: &Instruction, _out: &mut Emission<'_>) -> [Option<SiteKind>; 2] {
+        missing()
+    }
+
+    pub fn check_access(_insn: &Instruction, _kind: SiteKind, _site: u32, _out: &mut Emission<'_>) {
+        missing()
+    }
+
+    pub fn extent(_context: &Context, _kind: SiteKind, _insn: &Instruction) -> (u64, u64) {
+        missing()
+    }
+
+    pub fn may_compare(_insn: &Instruction) -> bool {
+        missing()
+    }
+
+    pub fn operands(_context: &Context, _insn: &Instruction) -> Option<Operands> {
         missing()
     }
 }
@@ -343,6 +493,9 @@ pub mod pm {
         /// Calls that open or look up the path in their first argument: not apart from the general ones.
         pub const OPENS: &[u32] = &[];
         pub const LOOKS_UP: &[u32] = &[];
+
+        /// Calls that change names or attributes of files.
+        pub const CHANGE_NAMES: &[u32] = &[];
         /// Calls that give a file another name: not apart from the general ones.
         pub const RENAME: u32 = linux::__NR_renameat;
         pub const LINK: u32 = linux::__NR_linkat;

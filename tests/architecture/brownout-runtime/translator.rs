@@ -393,6 +393,11 @@ pub mod translate {
             missing()
         }
 
+        /// Copies an instruction that falls through.
+        pub fn copy(&mut self, _insn: &Instruction, _code: &[u8]) {
+            missing()
+        }
+
         /// Emits a store of a constant to a slot of the context.
         pub fn set_slot(&mut self, _slot: i32, _value: u64) {
             missing()

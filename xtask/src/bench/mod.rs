@@ -7,6 +7,7 @@
 mod crash;
 mod explore;
 mod first_bug;
+mod fuzz;
 mod lint;
 mod lint_recordings;
 mod load;
@@ -32,7 +33,7 @@ use crate::shell::{cargo, find_program, memory_dir, target_dir};
 use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
-const BENCHMARKS: &str = "`engine`, `lint`, `crash`, `explore`, `race` and `represent`";
+const BENCHMARKS: &str = "`engine`, `lint`, `crash`, `explore`, `fuzz`, `race` and `represent`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;
@@ -74,6 +75,7 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
         Some("explore") => return explore::run(args),
+        Some("fuzz") => return fuzz::run(args),
         Some("race") => return race::run(args),
         Some("represent") => return represent::run(args),
         Some(other) => bail!("there is no benchmark {other:?}, only {BENCHMARKS}"),

@@ -35,6 +35,11 @@ fn event_kind(kind: u16, flags: u16, payload: &[u8]) -> EventKind<'_> {
     }
 }
 
+#[test]
+fn notes_about_failed_calls_begin_alike_on_the_wire_and_in_the_trace() {
+    assert_eq!(brownout_ring::FAILED_SYNC, brownout_trace::FAILED_SYNC_NOTE);
+}
+
 /// Native-endian words one after the other.
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
@@ -118,6 +123,14 @@ fn stores_keep_their_bytes_and_flavour() {
     assert_eq!(
         store(store::STRING),
         expected(StoreFlavor::Temporal, false, true)
+    );
+    assert_eq!(
+        store(store::MODIFIES),
+        expected(StoreFlavor::Modifying, false, false)
+    );
+    assert_eq!(
+        store(store::MODIFIES | store::LOCKED),
+        expected(StoreFlavor::Temporal, true, false)
     );
     assert_eq!(
         store(store::NON_TEMPORAL),

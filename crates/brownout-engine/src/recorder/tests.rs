@@ -31,6 +31,8 @@ fn options(directory: &Path, script: &str) -> RecordOptions {
         watch: Vec::new(),
         on_full: OnFull::Continue,
         schedule: None,
+        patch: None,
+        symbolic: Vec::new(),
     }
 }
 

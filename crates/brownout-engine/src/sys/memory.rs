@@ -1,6 +1,7 @@
 //! The wire's memory: a sealed memfd, the mapping of its control page and slot table, and the futexes in it.
 
 use brownout_ring::explore::{MAILBOX_BYTES, MAILBOXES, Mailbox, PROCESSES};
+use brownout_ring::fuzz::{self, FuzzPage};
 use brownout_ring::hold::{self, HoldPage, state};
 use brownout_ring::{Control, RINGS, SLOT_TABLE, SLOTS, Slot};
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
@@ -237,6 +238,64 @@ impl Drop for MailboxMap {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), ALL_MAILBOXES) };
+    }
+}
+
+/// What executions count, mapped shared. As with [`Table`], what is read is atomic, or copied as bytes.
+pub(crate) struct FuzzMap {
+    base: NonNull<FuzzPage>,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and is accessed only through atomics and by copying bytes.
+unsafe impl Send for FuzzMap {}
+
+impl FuzzMap {
+    /// Maps the page of `wire`, whose size must already be sealed at the wire's size.
+    pub(crate) fn map(wire: &File) -> io::Result<FuzzMap> {
+        // SAFETY: the kernel chooses the address of the new mapping, so it replaces no other mapping.
+        let base = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                fuzz::PAGE_BYTES,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                wire.as_raw_fd(),
+                fuzz::PAGE as libc::off_t,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = NonNull::new(base.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(FuzzMap { base })
+    }
+
+    pub(crate) fn page(&self) -> &FuzzPage {
+        // SAFETY: the mapping is page-aligned, large enough and lives as long as `self`; all fields are atomic.
+        unsafe { self.base.as_ref() }
+    }
+
+    /// Copies the counts of edges. Processes that are still counting may make single counts wrong.
+    pub(crate) fn copy_edges(&self, to: &mut [u8]) {
+        let edges = &self.page().edges;
+        let len = edges.len().min(to.len());
+        // SAFETY: as many bytes as both have. The bytes are those of atomics in shared memory, to which other processes may write; any value
+        // is a byte.
+        unsafe { ptr::copy_nonoverlapping(edges.as_ptr().cast(), to.as_mut_ptr(), len) };
+    }
+
+    /// Sets the counts of edges to zero.
+    pub(crate) fn clear_edges(&self) {
+        let edges = &self.page().edges;
+        // SAFETY: the bytes of the atomics, which may be changed through a shared reference.
+        unsafe { ptr::write_bytes(edges.as_ptr().cast_mut(), 0, edges.len()) };
+    }
+}
+
+impl Drop for FuzzMap {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `map` mapped; references into it cannot outlive `self`.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), fuzz::PAGE_BYTES) };
     }
 }
 

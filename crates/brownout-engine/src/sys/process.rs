@@ -91,6 +91,10 @@ pub(crate) struct Image<'a> {
     pub(crate) environment: &'a [CString],
     /// A file for the child to inherit, and its descriptor number in the child.
     pub(crate) handed_on: (&'a File, RawFd),
+    /// Its standard streams, if they are not those of our caller.
+    pub(crate) streams: Option<[&'a File; 3]>,
+    /// Where it starts, if it is not where this process is.
+    pub(crate) directory: Option<&'a CStr>,
 }
 
 /// A child process that has not been waited for.
@@ -149,6 +153,15 @@ extern "C" fn become_loader(child: *mut libc::c_void) -> libc::c_int {
             });
             child.gate.restore_in_child();
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong);
+            for (number, stream) in image.streams.iter().flatten().enumerate() {
+                libc::dup2(stream.as_raw_fd(), number as libc::c_int);
+            }
+            if let Some(directory) = image.directory
+                && libc::chdir(directory.as_ptr()) == -1
+            {
+                child.errno = *libc::__errno_location();
+                return 127;
+            }
             libc::execveat(
                 image.program.as_raw_fd(),
                 c"".as_ptr(),

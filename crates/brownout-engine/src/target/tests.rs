@@ -17,7 +17,9 @@ fn options(command: &[&str]) -> TargetOptions {
         on_full: OnFull::Continue,
         repetition: None,
         hold: None,
+        patch: None,
         schedule: None,
+        symbolic: Vec::new(),
     }
 }
 

@@ -137,6 +137,8 @@ impl ThreadedProgram {
             watch: Vec::new(),
             on_full: OnFull::Stop,
             schedule: Some(ThreadSchedule { seed, length: 100 }),
+            patch: None,
+            symbolic: Vec::new(),
         };
         let recording = record(&options, &mut |_| ()).unwrap();
         assert_eq!(

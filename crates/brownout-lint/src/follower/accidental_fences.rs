@@ -1,15 +1,14 @@
 //! Locked instructions on other memory: they are fences, though nothing in the target says that they are meant to be.
 //!
-//! If a real fence follows, the locked instruction usually just came first, and nothing relies on it. It is relied on if that fence
-//! guarantees a pointer to what was flushed, and the pointer was stored after the locked instruction: without that instruction, the
-//! pointer could be persistent before its target.
+//! If a real fence follows, the locked instruction usually just came first, and nothing relies on it;
+//! [`accidental_orders`](super::accidental_orders) describes when something does.
 
 use brownout_model::{Access, LINE, Pending, PmAddress};
 
 use crate::attribution::{Attribution, Origin};
 use crate::follower::Follower;
+use crate::follower::accidental_orders::AccidentallyOrdered;
 use crate::follower::pointers::PointerKind;
-use crate::follower::thread::AccidentallyOrdered;
 use crate::site_keys::SiteKey;
 
 impl<A: Attribution> Follower<A> {
@@ -42,14 +41,17 @@ impl<A: Attribution> Follower<A> {
             if self.guarantees.sites.is_users(begun) {
                 let line = self.tracker.address(line);
                 let thread = &mut self.guarantees.threads[by.thread.index()];
-                thread.ordered_by_accident(AccidentallyOrdered {
+                if thread.accidental.are_none() {
+                    self.guarantees.threads_with_accidents += 1;
+                }
+                thread.accidental.add(AccidentallyOrdered {
                     role,
                     site: begun,
                     time: time.0,
                     fence: site,
                     fence_time: by.time.0,
-                    lines: vec![line],
-                    pointer: None,
+                    lines: vec![(line, by.time.0)],
+                    relying: None,
                     count: 1,
                 });
             }
@@ -62,8 +64,20 @@ impl<A: Attribution> Follower<A> {
     /// A real fence follows locked instructions that came first.
     #[inline(never)]
     pub(crate) fn really_fenced(&mut self, by: Access) {
+        self.guarantees.threads[by.thread.index()]
+            .accidental
+            .fenced();
+        self.guarantees.threads_with_accidents -= 1;
+    }
+
+    /// Pointers of a thread are guaranteed while there are accidental orders.
+    #[inline(never)]
+    pub(crate) fn rely_on_accidents(&mut self, by: Access) {
         let pointers = std::mem::take(&mut self.guarantees.pointers.guaranteed);
-        for pointer in pointers.iter().filter(|pointer| pointer.by == by) {
+        let ready = pointers
+            .iter()
+            .filter(|pointer| pointer.by.thread == by.thread);
+        for pointer in ready {
             let target = self.target(pointer);
             let is_number = pointer.kind == PointerKind::Word && target.offset == pointer.value;
             if is_number && self.guarantees.sites.stores_other_numbers(pointer.site) {
@@ -73,11 +87,12 @@ impl<A: Attribution> Follower<A> {
                 offset: target.offset - target.offset % LINE,
                 ..target
             };
-            let thread = &mut self.guarantees.threads[by.thread.index()];
-            thread.rely_on_accident(line, (pointer.site, pointer.time));
+            for thread in &mut self.guarantees.threads {
+                thread
+                    .accidental
+                    .pointed_to(line, pointer.site, pointer.time);
+            }
         }
         self.guarantees.pointers.guaranteed = pointers;
-        let thread = &mut self.guarantees.threads[by.thread.index()];
-        thread.accidental.clear();
     }
 }

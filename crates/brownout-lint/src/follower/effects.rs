@@ -57,7 +57,7 @@ impl StoreManner {
                 _ => StoreKind::Cached,
             },
             locked,
-            needs_log: flavor == StoreFlavor::Temporal,
+            needs_log: flavor.is_cached(),
         }
     }
 }
@@ -334,9 +334,10 @@ impl<A: Attribution> Follower<A> {
         let thread = &mut self.guarantees.threads[by.thread.index()];
         thread.waiting = 0;
         thread.fenced(site, by.time.0);
-        if !thread.accidental.is_empty() {
+        let came_first = !thread.accidental.are_none();
+        self.judge_pointers(by, site);
+        if came_first {
             self.really_fenced(by);
         }
-        self.judge_pointers(by, site);
     }
 }

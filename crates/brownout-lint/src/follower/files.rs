@@ -113,7 +113,11 @@ impl<A: Attribution> Follower<A> {
             self.written_back.add(range.file, bytes.clone());
             let thread = &mut self.guarantees.threads[by.thread.index()];
             thread.transaction.written_back(range);
-            thread.accidental.retain(|known| known.file() != range.file);
+            let came_first = !thread.accidental.are_none();
+            thread.accidental.written_back(range.file);
+            if came_first && thread.accidental.are_none() {
+                self.guarantees.threads_with_accidents -= 1;
+            }
             let space = SpaceId(range.file.0);
             self.tracker
                 .write_back(&mut self.guarantees, by, space, bytes);

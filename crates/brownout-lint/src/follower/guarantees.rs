@@ -26,6 +26,8 @@ pub(crate) struct Guarantees {
     pub(crate) undecided: FxHashMap<(SiteKey, PmAddress), LiveStore<StoreTag>>,
     /// Stores that were not fenced in time.
     pub(crate) unfenced: Vec<LostStore>,
+    /// How many threads have flushes that only a locked instruction has ordered so far.
+    pub(crate) threads_with_accidents: usize,
 }
 
 impl Guarantees {
@@ -39,6 +41,7 @@ impl Guarantees {
             writing_back: false,
             undecided: FxHashMap::default(),
             unfenced: Vec::new(),
+            threads_with_accidents: 0,
         }
     }
 
@@ -148,6 +151,15 @@ impl PersistObserver for Guarantees {
         });
         if by.thread == store.thread {
             thread.persisting.raise(store.time.0, tag.site);
+        }
+        if !thread.accidental.are_none() && !tag.exempt {
+            let line = line.address();
+            let word = PmAddress {
+                offset: line.offset + u64::from(tag.start),
+                ..line
+            };
+            let time = store.time.0;
+            thread.accidental.guaranteed(line, word, tag.site, time);
         }
     }
 

@@ -153,10 +153,13 @@ impl<A: Attribution> Follower<A> {
     /// A fence or system call at `site` has taken effect: judges the pointers of its thread that are guaranteed now.
     #[inline]
     pub(crate) fn judge_pointers(&mut self, by: Access, site: SiteKey) {
-        let pointers = &mut self.guarantees.pointers;
-        if pointers.guaranteed.is_empty() {
+        if self.guarantees.pointers.guaranteed.is_empty() {
             return;
         }
+        if self.guarantees.threads_with_accidents > 0 {
+            self.rely_on_accidents(by);
+        }
+        let pointers = &mut self.guarantees.pointers;
         if self.tracker.live_stores() == 0 && pointers.suspects.is_empty() {
             // Nothing is left that a pointer could point to too early.
             return pointers.keep(|_| false);

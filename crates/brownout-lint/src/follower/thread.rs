@@ -3,7 +3,7 @@
 use brownout_model::{LineSlot, PmAddress};
 use brownout_trace::{FileId, ProcessId};
 
-use crate::rule_inputs::file;
+use crate::follower::accidental_orders::AccidentalOrders;
 use crate::site_keys::SiteKey;
 use crate::transactions::Transaction;
 
@@ -27,30 +27,6 @@ impl Newest {
         }
     }
 }
-
-/// A flush or non-temporal store that only a locked instruction has ordered so far, and no real fence.
-#[derive(Clone, Debug)]
-pub(crate) struct AccidentallyOrdered {
-    pub(crate) role: &'static str,
-    pub(crate) site: SiteKey,
-    pub(crate) time: u64,
-    pub(crate) fence: SiteKey,
-    pub(crate) fence_time: u64,
-    /// The lines that are flushed or stored to; at least one, and not all if there are many.
-    pub(crate) lines: Vec<PmAddress>,
-    /// Site and time of a store of a pointer to one of them, which relies on the locked instruction.
-    pub(crate) pointer: Option<(SiteKey, u64)>,
-    pub(crate) count: u64,
-}
-
-impl AccidentallyOrdered {
-    pub(crate) fn file(&self) -> FileId {
-        file(self.lines[0])
-    }
-}
-
-/// The most lines that are kept of what one site flushes.
-const MOST_LINES: usize = 16;
 
 /// A flush or non-temporal store that the next fence orders.
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +55,7 @@ pub(crate) struct ThreadState {
     pub(crate) ordering: u32,
     pub(crate) examples: [Option<Ordered>; 2],
     pub(crate) last_non_temporal: Option<(LineSlot, SiteKey)>,
-    pub(crate) accidental: Vec<AccidentallyOrdered>,
-    /// Those that a pointer has relied on, once for each site.
-    pub(crate) relied_on: Vec<AccidentallyOrdered>,
+    pub(crate) accidental: AccidentalOrders,
     /// The file that the thread stored to or flushed last.
     pub(crate) file: Option<FileId>,
     pub(crate) transaction: Transaction,
@@ -105,8 +79,7 @@ impl ThreadState {
             ordering: 0,
             examples: [None; 2],
             last_non_temporal: None,
-            accidental: Vec::new(),
-            relied_on: Vec::new(),
+            accidental: AccidentalOrders::default(),
             file: None,
             transaction: Transaction::default(),
             leaving: false,
@@ -144,38 +117,6 @@ impl ThreadState {
         if self.persisting.time > self.persisted.time {
             self.persisted = self.persisting;
             self.persisted_by = (site, time);
-        }
-    }
-
-    pub(crate) fn ordered_by_accident(&mut self, ordered: AccidentallyOrdered) {
-        let mut known = self.accidental.iter_mut();
-        match known.find(|known| known.site == ordered.site && known.fence == ordered.fence) {
-            Some(known) => {
-                known.count += ordered.count;
-                let room = MOST_LINES.saturating_sub(known.lines.len());
-                known.lines.extend(ordered.lines.into_iter().take(room));
-            }
-            None => self.accidental.push(ordered),
-        }
-    }
-
-    /// A pointer to `line` is guaranteed with what follows: it relies on the locked instruction that has ordered the line before.
-    pub(crate) fn rely_on_accident(&mut self, line: PmAddress, pointer: (SiteKey, u64)) {
-        let relies = |ordered: &AccidentallyOrdered| {
-            ordered.fence_time < pointer.1 && ordered.lines.contains(&line)
-        };
-        let mut found = self.accidental.iter().filter(|ordered| relies(ordered));
-        let Some(ordered) = found.next() else {
-            return;
-        };
-        let mut known = self.relied_on.iter_mut();
-        match known.find(|known| known.site == ordered.site) {
-            Some(known) => known.count += 1,
-            None => self.relied_on.push(AccidentallyOrdered {
-                pointer: Some(pointer),
-                count: 1,
-                ..ordered.clone()
-            }),
         }
     }
 }

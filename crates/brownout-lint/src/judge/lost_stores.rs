@@ -3,6 +3,7 @@
 //! Stores are judged only then, because only then is it known which lines were ever flushed.
 
 use brownout_model::{LineSlot, LiveStore, PmAddress, SpaceId, StoreKind, Wait};
+use brownout_trace::FileId;
 use brownout_trace::selection::Selection;
 
 use crate::follower::Follower;
@@ -50,14 +51,28 @@ impl<'a, A> LostStores<'a, A> {
         for ((_, line), store) in undecided {
             lost.push(LostStore::new(line, &store, self.not_flushed(line)));
         }
-        let by_page = self.follower.tracker.profile().cached == Wait::WriteBack;
+        let judged_by_page = self.follower.tracker.profile().cached == Wait::WriteBack;
         for store in &mut lost {
-            store.by_page = by_page;
+            store.by_page = judged_by_page || self.relies_on_syncs(store.file());
             store.not_waited_for = self.follower.not_waited_for.contains(store.line);
+            let calls = &self.follower.failed_syncs;
+            store.failed_sync = calls.after(store.first_byte(), store.time);
+            if store.failed_sync.is_some() && store.reason == LossReason::NeverFlushed {
+                store.reason = LossReason::NotFlushed;
+            }
         }
         // A finding describes its first occurrence.
         lost.sort_by_key(|store| store.time);
         lost
+    }
+
+    /// Whether system calls alone make stores to the file durable.
+    fn relies_on_syncs(&self, file: FileId) -> bool {
+        let follower = &self.follower;
+        !follower.persists_by_instruction
+            && (follower.written_back.has(file)
+                || follower.not_waited_for.has(file)
+                || follower.failed_syncs.has(file))
     }
 
     /// `None` if a library has flushed the line, whose fence is its own business.
@@ -95,6 +110,7 @@ impl<'a, A> LostStores<'a, A> {
                     is_of_lock: false,
                     by_page: false,
                     not_waited_for: false,
+                    failed_sync: None,
                 });
             }
         });

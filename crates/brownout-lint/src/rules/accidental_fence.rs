@@ -3,15 +3,17 @@
 //! On x86 every locked instruction is a fence: taking a mutex, counting a reference. What the C library executes while a
 //! thread or the process ends is not counted (see `missing-fence`). The rule reports if no `sfence`, `mfence`, locked store to
 //! persistent memory or write-back of the file (`msync`) follows in the same thread; if one does, the locked instruction may
-//! merely have come first. It reports even so if that fence guarantees a pointer to the data, which was stored after the locked
-//! instruction: their order depends on that alone. Findings are distinguished by the flush or store alone: which locked instruction comes next (often the dynamic
-//! loader's, when a function is called for the first time) is an accident, too.
+//! merely have come first. It reports even so if something that has to come after the data was stored after the locked instruction
+//! and became persistent with that fence or before: a pointer to the data, or a word that is updated each time after other data
+//! (`follower/accidental_orders.rs`). Findings are distinguished by the flush or store alone: which locked instruction comes next
+//! (often the dynamic loader's, when a function is called for the first time) is an accident, too.
 //!
-//! Can miss: a missing fence that a later, unrelated fence of the same thread compensates for, where the order does not show
-//! in a pointer.
+//! Can miss: a missing fence that a later, unrelated fence of the same thread compensates for, where what relies on the order
+//! is neither a pointer nor a word that is updated repeatedly.
 
 use brownout_report::{Category, RuleInfo, Severity};
 
+use crate::follower::accidental_orders::Reliance;
 use crate::follower::thread::ThreadState;
 use crate::rule::Rule;
 use crate::tally::{Key, Occurrence, Tally};
@@ -30,8 +32,9 @@ impl Rule for AccidentalFence {
 ## What it does
 
 Reports flushes and non-temporal stores after which their thread executes no fence, only a locked instruction on
-volatile memory: a mutex, an atomic counter. If a fence comes later, it reports those that a pointer stored after the locked
-instruction leads to: the pointer must not become persistent first, and the later fence orders both together.
+volatile memory: a mutex, an atomic counter. A fence that comes later is too late for what was stored after the locked
+instruction: a pointer to the data, or a count or tail that is updated each time after other data. They must not become
+persistent first, and the later fence orders both together. Flushes that such stores follow are reported, too.
 
 ## Why is this bad?
 
@@ -59,22 +62,27 @@ pthread_mutex_unlock(&lock);
     };
 
     fn thread_end(&mut self, thread: &ThreadState, found: &mut Tally) {
-        for ordered in thread.accidental.iter().chain(&thread.relied_on) {
+        for ordered in thread.accidental.reported() {
             let key = Key::single(ordered.site, Some(ordered.file()));
             found.add_many(key, ordered.count, ordered.time, || {
                 let what = match ordered.role {
                     "flush" => "flush",
                     _ => "non-temporal store",
                 };
-                let before = match ordered.pointer {
-                    Some(_) => " before a pointer to its data",
-                    None => "",
+                let relying = ordered.relying;
+                let (relying_role, before) = match relying.map(|store| store.kind) {
+                    Some(Reliance::Pointer) => ("pointer", " before a pointer to its data"),
+                    Some(Reliance::Announcement) => (
+                        "later store",
+                        " before a word that is updated after it each time",
+                    ),
+                    None => ("", ""),
                 };
                 let mut sites = vec![
                     (ordered.role, ordered.site, ordered.time),
                     ("fence", ordered.fence, ordered.fence_time),
                 ];
-                sites.extend(ordered.pointer.map(|(site, time)| ("pointer", site, time)));
+                sites.extend(relying.map(|store| (relying_role, store.site, store.time)));
                 Occurrence {
                     message: format!(
                         "only a locked instruction on other memory orders this {what}{before}"

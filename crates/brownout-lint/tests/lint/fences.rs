@@ -3,7 +3,7 @@
 use brownout_lint::Origin;
 use brownout_trace::{Event, EventKind};
 
-use crate::target_run::{A, A2, B, C, HEAP, POOL, SECOND, TargetRun};
+use crate::target_run::{A, A2, B, C, HEAP, MAIN, POOL, SECOND, TargetRun};
 
 #[test]
 fn a_second_fence_has_nothing_to_wait_for() {
@@ -137,6 +137,75 @@ fn a_pointer_that_follows_the_lock_relies_on_it() {
         let found = run.findings_of("accidental-fence");
         assert_eq!(found, ["accidental-fence flush@2 fence@3 pointer@4"]);
     }
+}
+
+#[test]
+fn a_pointer_relies_on_the_lock_whatever_makes_it_persistent() {
+    let mut run = TargetRun::new();
+    run.at(1).store(C).at(2).clwb(C).at(3).lock();
+    run.at(4).store_value(B, &C.to_le_bytes()).at(5).clwb(B);
+    run.at(6).lock().at(7).sfence();
+    let found = run.findings_of("accidental-fence");
+    assert_eq!(found, ["accidental-fence flush@2 fence@3 pointer@4"]);
+}
+
+#[test]
+fn a_pointer_of_another_thread_relies_on_the_lock() {
+    let mut run = TargetRun::new();
+    run.at(1).store(C).at(2).clwb(C).at(3).lock();
+    run.thread(SECOND).at(4).store_value(B, &C.to_le_bytes());
+    run.persist(5, B);
+    run.thread(MAIN).at(7).sfence();
+    let found = run.findings_of("accidental-fence");
+    assert_eq!(found, ["accidental-fence flush@2 fence@3 pointer@4"]);
+}
+
+#[test]
+fn a_count_that_follows_the_lock_each_time_relies_on_it() {
+    let mut run = TargetRun::new();
+    for (count, record) in [(1_u64, C), (2, C + 64), (3, C + 128)] {
+        run.at(1).store(record).at(2).clwb(record).at(3).lock();
+        run.at(4).store_value(A, &count.to_le_bytes());
+        run.persist(5, A);
+    }
+    let found = run.findings_of("accidental-fence");
+    assert_eq!(found, ["accidental-fence flush@2 fence@3 later store@4 ×2"]);
+}
+
+#[test]
+fn a_count_after_a_fence_does_not_rely_on_the_lock() {
+    let mut run = TargetRun::new();
+    for (count, record) in [(1_u64, C), (2, C + 64), (3, C + 128)] {
+        run.at(1).store(record).at(2).clwb(record).at(3).lock();
+        run.at(6).sfence();
+        run.at(4).store_value(A, &count.to_le_bytes());
+        run.persist(5, A);
+    }
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
+}
+
+#[test]
+fn records_of_a_batch_do_not_rely_on_the_locks_between_them() {
+    let mut run = TargetRun::new();
+    for batch in [C, C + 256] {
+        for record in [batch, batch + 64, batch + 128] {
+            run.at(1).store(record).at(2).clwb(record).at(3).lock();
+        }
+        run.at(4).sfence();
+    }
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
+}
+
+#[test]
+fn a_count_in_the_line_of_the_data_does_not_rely_on_the_lock() {
+    let mut run = TargetRun::new();
+    for value in 1_u64..4 {
+        run.at(1).store_value(A, &value.to_le_bytes()).at(2).clwb(A);
+        run.at(3).lock();
+        run.at(4).store_value(A2, &value.to_le_bytes());
+        run.persist(5, A2);
+    }
+    assert_eq!(run.findings_of("accidental-fence"), [""; 0]);
 }
 
 #[test]

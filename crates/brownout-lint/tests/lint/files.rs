@@ -142,3 +142,48 @@ fn stores_to_each_persistent_file_are_counted() {
         .collect();
     assert_eq!(counted, [(run.pool, 5, 4)]);
 }
+
+#[test]
+fn a_store_whose_sync_failed_is_not_flushed() {
+    let mut run = TargetRun::new();
+    run.at(1).store(A).at(2).store(C);
+    let text = format!("{}msync 22 {A} 64", brownout_trace::FAILED_SYNC_NOTE);
+    run.at(3).event(EventKind::Note { text: &text });
+    assert_eq!(
+        run.findings(),
+        [
+            "missing-flush store@1 failed call@3",
+            "transient-data store@2"
+        ]
+    );
+}
+
+#[test]
+fn a_failed_sync_that_is_repeated_with_success_is_no_bug() {
+    let mut run = TargetRun::new();
+    run.at(1).store(A);
+    let text = format!("{}msync 22 {A} 64", brownout_trace::FAILED_SYNC_NOTE);
+    run.at(2).event(EventKind::Note { text: &text });
+    run.at(3).msync(A, 64);
+    // What is stored later does not depend on it.
+    run.at(4).store(C).at(5).msync(C, 64);
+    assert_eq!(run.findings(), [""; 0]);
+}
+
+#[test]
+fn a_sync_that_failed_before_the_store_says_nothing_about_it() {
+    let mut run = TargetRun::new();
+    let text = format!("{}fsync 5 1 1", brownout_trace::FAILED_SYNC_NOTE);
+    run.at(1)
+        .store(A)
+        .at(2)
+        .event(EventKind::Note { text: &text });
+    run.at(3).store(C);
+    assert_eq!(
+        run.findings(),
+        [
+            "missing-flush store@1 failed call@2",
+            "transient-data store@3"
+        ]
+    );
+}

@@ -125,6 +125,16 @@ fn two_stores_are_no_race_and_a_locked_instruction_also_loads() {
 }
 
 #[test]
+fn an_addition_to_memory_loads_what_it_overwrites() {
+    let mut run = threads();
+    run.thread(T2).at(1).store(X).persist(X);
+    run.thread(T3).at(2);
+    run.any_store(X, 7, StoreFlavor::Modifying, false)
+        .persist(X);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
 fn readers_of_a_lock_exclude_writers_only() {
     let mut run = threads();
     run.thread(T2).call("pthread_rwlock_wrlock", &[A]);

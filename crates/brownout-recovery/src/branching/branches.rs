@@ -13,8 +13,11 @@ use crate::{ByteRanges, RecoveryTask, Sandbox};
 /// A recovery that has to be run anew so often, and more often than not, is always run anew.
 pub(super) const MOST_FAILURES: u32 = 4;
 
+/// A branch that seemed to hang, and does not: from then on, branches may use so many times as much processor time.
+const MORE_PATIENCE: u32 = 4;
+
 /// A branching recovery, if there can be one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Branches {
     host: BranchingHost,
     runs: u32,
@@ -22,34 +25,25 @@ pub(crate) struct Branches {
     failures: u32,
     /// Why recovery had to be run in another way, the last time.
     reason: String,
-    cpu_limit: Duration,
-}
-
-impl Default for Branches {
-    fn default() -> Self {
-        Self {
-            host: BranchingHost::default(),
-            runs: 0,
-            successes: 0,
-            failures: 0,
-            reason: String::new(),
-            cpu_limit: CPU_LIMIT,
-        }
-    }
+    /// The processor time after which a branch seems to hang, since the first start.
+    patience: Option<Duration>,
 }
 
 impl Branches {
     /// Runs recovery on an image. If it has to be run in another way, the reason; none if that is to check whether a new process
     /// does what copies do: all copies have drawn the same random numbers, and have the same addresses.
+    ///
+    /// A branch that uses more processor time than `patience` seems to hang, unless one that did so was found not to.
     pub(crate) fn run(
         &mut self,
         like: &Sandbox,
         image: &[Option<Content>],
-        task: &RecoveryTask,
+        (task, patience): (&RecoveryTask, Duration),
         wanted: &[ByteRanges],
         guide: &mut dyn ReadGuide,
     ) -> Result<BranchRun, Option<String>> {
         self.runs += 1;
+        self.patience.get_or_insert(patience);
         if self.runs > 1 && self.runs.is_power_of_two() {
             return Err(None);
         }
@@ -69,9 +63,11 @@ impl Branches {
         run.map_err(|error| Some(error.to_string()))
     }
 
-    /// From now on branches may use so much processor time: one that seemed to hang does not.
-    pub(crate) fn allow_time(&mut self, cpu_limit: Duration) {
-        self.cpu_limit = cpu_limit;
+    /// From now on branches may use more processor time, but not more than this: one that seemed to hang does not.
+    pub(crate) fn be_patient(&mut self, most: Duration) {
+        self.patience = self
+            .patience
+            .map(|patience| patience.saturating_mul(MORE_PATIENCE).min(most));
         self.host.end_processes();
     }
 
@@ -88,7 +84,7 @@ impl Branches {
             start: common_start(image, task),
             image,
             differing: wanted,
-            cpu_limit: self.cpu_limit,
+            cpu_limit: self.patience.unwrap_or(CPU_LIMIT),
         };
         let new_tree = || Arc::new(Mutex::new(QuestionTree::with_room_for(usize::MAX)));
         match self.host.recovery(input, new_tree)? {

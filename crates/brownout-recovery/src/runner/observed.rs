@@ -13,7 +13,7 @@ use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
 use super::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
-use crate::branching::ReadGuide;
+use crate::branching::{CPU_LIMIT, ReadGuide};
 use crate::file_content::holds;
 use crate::reads::{ReadsMessage, ReadsQuestion, read_loads};
 use crate::{
@@ -118,7 +118,10 @@ impl RecoveryRunner {
     ) -> Result<Attempt, RunnerError> {
         let started = Instant::now();
         let run = match self.recovery.client {
-            None => self.branches.run(&self.sandbox, image, task, wanted, guide),
+            None => {
+                let task = (task, self.durations.until_branch_hangs(CPU_LIMIT));
+                self.branches.run(&self.sandbox, image, task, wanted, guide)
+            }
             Some(_) => Err(Some("it is a server".to_owned())),
         };
         let run = match run {
@@ -167,7 +170,7 @@ impl RecoveryRunner {
     ) -> Result<Attempt, RunnerError> {
         let mut attempt = self.attempt(image, task)?;
         if attempt.verdict.passed() {
-            self.branches.allow_time(task.time_limit * ENGINE_FACTOR);
+            self.branches.be_patient(task.time_limit * ENGINE_FACTOR);
             return self.attempt_observed(image, task, wanted);
         }
         attempt.observation = Some(observation);

@@ -22,10 +22,11 @@ use brownout_trace::{Header, ProcessEnd, TraceWriter};
 use rustix::io::FdFlags;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::branching_host;
+use super::{branching_host, fuzz_host};
 use crate::HeldRun;
 use crate::channel::EngineMessage;
 use crate::command_line::{CommandLine, SHELL};
+use crate::input_run;
 use crate::reads::observer::ReadObserver;
 use crate::reads::{LoadWriter, ReadsQuestion};
 use crate::sys;
@@ -129,6 +130,8 @@ fn name_of(observed: EngineMessage) -> &'static str {
         EngineMessage::Reads => "reads",
         EngineMessage::Branches => "branches",
         EngineMessage::Held => "held",
+        EngineMessage::Fuzz => "fuzz",
+        EngineMessage::Input => "input",
     }
 }
 
@@ -207,6 +210,8 @@ impl Assignment {
             EngineMessage::Reads,
             EngineMessage::Branches,
             EngineMessage::Held,
+            EngineMessage::Fuzz,
+            EngineMessage::Input,
         ];
         let descriptor = |number: &OsStr| -> Option<File> {
             let number: RawFd = number.to_str()?.parse().ok()?;
@@ -247,10 +252,21 @@ impl Assignment {
             )?;
             return Ok(ProcessEnd::Exited { status: 0 });
         }
+        if self.observed == EngineMessage::Fuzz
+            && let Some(connection) = self.output.take()
+        {
+            fuzz_host::serve(connection.into(), &self.persistent_files, self.repetition())?;
+            return Ok(ProcessEnd::Exited { status: 0 });
+        }
         if self.observed == EngineMessage::Held
             && let Some(output) = self.output.take()
         {
             return self.run_held(output);
+        }
+        if self.observed == EngineMessage::Input
+            && let Some(output) = self.output.take()
+        {
+            return input_run::host::run(output, self.repetition(), self.has_own_pids);
         }
         let (target, command) = self.prepare()?;
         let Some(output) = self.output.take() else {
@@ -282,24 +298,26 @@ impl Assignment {
         output.rewind()?;
         let command = held.command();
         let target = Target::prepare(&TargetOptions {
+            patch: None,
             command: command.clone(),
-            loads: true,
-            locks: true,
+            loads: held.holds(),
+            locks: held.holds(),
             shared_loads: false,
             reads: false,
             coverage: false,
             watch: held.watch(),
             on_full: OnFull::Continue,
             repetition: Some(self.repetition()),
-            hold: Some(held.plan()),
+            hold: held.holds().then(|| held.plan()),
             schedule: None,
+            symbolic: Vec::new(),
         })?;
         let header = Header {
             brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
             command,
             cwd: std::env::current_dir()?,
             pm: held.patterns(),
-            loads: true,
+            loads: held.holds(),
             shared_loads: false,
             started: SystemTime::now(),
         };
@@ -365,7 +383,9 @@ impl Assignment {
                 on_full: OnFull::Continue,
                 repetition: Some(self.repetition()),
                 hold: None,
+                patch: None,
                 schedule: None,
+                symbolic: Vec::new(),
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

@@ -9,6 +9,7 @@ mod client_run;
 mod confinement;
 mod directory;
 mod engine_host;
+mod fuzz_host;
 mod launch;
 mod left_processes;
 mod namespaces;
@@ -32,6 +33,8 @@ use confinement::Confinement;
 use directory::PrivateDirectory;
 use namespaces::{Announcement, Namespaces};
 use worker::{Worker, WorkerExit};
+
+pub use engine_host::HostError;
 
 /// The exit status of the first process of a namespace that asks for a new one.
 const RENEW_STATUS: i32 = 75;

@@ -37,6 +37,7 @@ fn under_engine(sandbox: &mut Sandbox, trace: Option<&Arc<File>>) -> Outcome {
         trace: trace.map(Arc::clone),
         reads: None,
         held: false,
+        input: false,
     };
     let request = RunRequest {
         execution: Execution::Engine(engine),
@@ -141,6 +142,7 @@ fn a_recovery_that_hangs_under_the_engine_is_killed_and_leaves_a_readable_trace(
             trace: Some(Arc::clone(&trace)),
             reads: None,
             held: false,
+            input: false,
         }),
         ..RunRequest::new(std::time::Duration::from_secs(4))
     };

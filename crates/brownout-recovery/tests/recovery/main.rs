@@ -4,6 +4,7 @@ mod actions;
 mod engine;
 mod file_paths;
 mod fixture;
+mod fuzzing;
 mod isolation;
 mod killed;
 mod limits;

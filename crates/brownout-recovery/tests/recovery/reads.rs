@@ -226,6 +226,7 @@ fn reads_and_traces_do_not_disturb_each_other() {
         trace: Some(Arc::clone(&trace)),
         reads: None,
         held: false,
+        input: false,
     };
     let image = [Some(Content::default()), None];
     runner.run_under_engine(&image, &task, engine).unwrap();

@@ -108,7 +108,7 @@ impl Instrument for OtherInputs {
 }
 
 /// An entry of the auxiliary vector, given its bytes.
-fn value_of(vector: &[u8], kind: u32) -> Option<u64> {
+pub fn value_of(vector: &[u8], kind: u32) -> Option<u64> {
     let (words, _) = vector.as_chunks::<8>();
     let mut pairs = words.chunks_exact(2);
     let found = pairs.find(|pair| u64::from_le_bytes(pair[0]) == u64::from(kind))?;

@@ -298,15 +298,19 @@ macro_rules! registry {
 }
 
 // An instrument whose locks may be taken while those of another are held comes after that one.
+// What is added at the end of a statement comes before what happens at the next instruction.
 registry! {
+    patch: patch::AddedOperations,
     schedule: schedule::Scheduler,
     explore: explore::ChosenLoads,
+    fuzz: fuzz::CountedExecutions,
     locks: locks::RecognisedLocks,
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,
     hold: hold::HeldThreads,
     coverage: coverage::CoverageCounts,
+    path: path::RecordedPath,
     other_inputs: other_inputs::OtherInputs,
 }
 

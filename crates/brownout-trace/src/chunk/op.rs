@@ -65,16 +65,17 @@ pub(crate) fn store(flavor: StoreFlavor, locked: bool, string: bool) -> u8 {
         StoreFlavor::Temporal => 0,
         StoreFlavor::NonTemporal => 1,
         StoreFlavor::Direct => 2,
+        StoreFlavor::Modifying => 3,
     };
     flavor | if locked { STORE_LOCKED } else { 0 } | if string { STORE_STRING } else { 0 }
 }
 
-/// By the lowest two bits of a code. No store has the last one.
+/// By the lowest two bits of a code.
 const FLAVORS: [StoreFlavor; 4] = [
     StoreFlavor::Temporal,
     StoreFlavor::NonTemporal,
     StoreFlavor::Direct,
-    StoreFlavor::Direct,
+    StoreFlavor::Modifying,
 ];
 
 /// Flavor, locked and string of a code below [`STORE_END`] that [`check`] accepted.
@@ -133,8 +134,7 @@ pub(crate) fn is_call(op: u8) -> bool {
 /// Rejects codes that no writer produces.
 pub(crate) fn check(op: u8) -> Result<(), Flaw> {
     let known = match op {
-        0..STORE_END => op & 3 != 3,
-        LOAD | RARE..=CHILD_THREAD_START | DEFINITIONS..=DEFINE_FUNCTION => true,
+        0..STORE_END | LOAD | RARE..=CHILD_THREAD_START | DEFINITIONS..=DEFINE_FUNCTION => true,
         _ => flush_parts(op).is_some() || fence_kind(op).is_some(),
     };
     if known { Ok(()) } else { Err(Flaw::BadField) }

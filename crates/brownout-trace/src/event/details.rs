@@ -26,6 +26,9 @@ pub enum StoreFlavor {
     NonTemporal,
     /// Non-temporal, and never torn (`movdiri`, `movdir64b`).
     Direct,
+    /// Temporal, by an instruction that has also read the bytes and is not locked (`add` to memory). Distinguished only while loads
+    /// are recorded.
+    Modifying,
 }
 
 /// The instruction of a flush.
@@ -59,7 +62,14 @@ impl StoreFlavor {
             StoreFlavor::Temporal => "temporal",
             StoreFlavor::NonTemporal => "non-temporal",
             StoreFlavor::Direct => "direct",
+            StoreFlavor::Modifying => "modifying",
         }
+    }
+
+    /// Whether the store stays in the cache until its line is flushed or evicted.
+    #[inline]
+    pub fn is_cached(self) -> bool {
+        matches!(self, StoreFlavor::Temporal | StoreFlavor::Modifying)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Traces of older versions can be read.
 
-use brownout_trace::{EventClass, EventKind, FORMAT_VERSION, Flaw, OLDEST_VERSION, TraceReader};
+use brownout_trace::{
+    EventClass, EventKind, FORMAT_VERSION, Flaw, OLDEST_VERSION, StoreFlavor, TraceReader,
+};
 
 use crate::traces::{every_kind, open, readable};
 
@@ -67,6 +69,25 @@ fn a_trace_of_version_4_is_read_to_its_end() {
     assert_eq!(counts.total(), events);
     assert_eq!(counts.of(EventClass::Store), 2);
     assert_eq!(counts.of(EventClass::LockAcquire), 0);
+}
+
+/// Recorded with loads from a program whose second thread adds to what the first one has stored.
+const VERSION_5: &[u8] = include_bytes!("../fixtures/version-5.trace");
+
+#[test]
+fn a_trace_of_version_5_is_read_to_its_end() {
+    let mut reader = open(VERSION_5).unwrap();
+    assert_eq!(reader.version(), 5);
+    let mut stores = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        if let EventKind::Store { bytes, flavor, .. } = event.kind {
+            stores.push((bytes[0], flavor));
+        }
+    }
+    let temporal = StoreFlavor::Temporal;
+    assert_eq!(stores, [(1, temporal), (3, temporal)]);
+    let counts = &reader.summary().unwrap().counts;
+    assert_eq!(counts.of(EventClass::LockAcquire), 2);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod explain;
 mod failure_points;
 mod findings;
 mod fix;
+mod fuzz;
 mod image;
 mod lint;
 mod merge;
@@ -34,6 +35,7 @@ pub use explain::ExplainArgs;
 pub use failure_points::{FailurePointArgs, GranularityArg};
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat, fail_on};
 pub use fix::FixArgs;
+pub use fuzz::FuzzArgs;
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
@@ -82,6 +84,7 @@ pub enum Command {
     Race(RaceArgs),
     Crash(CrashArgs),
     Replay(ReplayArgs),
+    Fuzz(FuzzArgs),
     Fix(FixArgs),
     Merge(MergeArgs),
     Report(ReportArgs),

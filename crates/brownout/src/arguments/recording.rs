@@ -54,6 +54,10 @@ pub struct RecordingArgs {
     #[arg(long, value_name = "SEED")]
     pub schedule: Option<ThreadSchedule>,
 
+    /// Flush and fence where this plan of `brownout fix` says
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub patch_plan: Option<PathBuf>,
+
     /// The program to run, and its arguments
     #[arg(
         required = true,

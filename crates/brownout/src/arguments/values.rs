@@ -49,6 +49,13 @@ pub fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "not a size such as 512M or 4G".to_owned())
 }
 
+/// A number from 0 to 1.
+pub fn probability(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "not a probability from 0 to 1".to_owned())
+}
+
 /// Parses a sign such as `tcp:6379`.
 pub fn readiness(text: &str) -> Result<Readiness, String> {
     let unknown = || "give tcp:PORT, unix:PATH, file:PATH or output:TEXT".to_owned();

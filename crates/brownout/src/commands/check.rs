@@ -140,7 +140,7 @@ fn examine(
 
 /// Looks for races, if the trace can show any: it needs loads, and two threads that access persistent memory. Forces them if it is
 /// said how.
-fn look_for_races(
+pub(super) fn look_for_races(
     directory: &OutputDirectory,
     how: Option<Confirmation<'_>>,
     settings: &Settings,
@@ -214,7 +214,7 @@ fn record_target(
 }
 
 /// Tests crashes of the recorded run and adds what that shows to the results.
-fn test_crashes(
+pub(super) fn test_crashes(
     (plan, suspected): (&Plan, (&[LintSuspect], &SuspectedStores)),
     settings: &Settings,
     decisions: &Decisions,

@@ -1,7 +1,6 @@
 //! `brownout fix`: repairs findings in the sources.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use brownout_model::Profile;
 use brownout_report::{Finding, Report, Severity};
@@ -12,7 +11,8 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output;
 use crate::fix::{
-    FindingRepair, ON_REQUEST, Proof, Rebuild, RebuiltRun, Repairs, repair_findings, still_shown,
+    FindingRepair, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building, prove_by_running,
+    repair_findings,
 };
 use crate::fix_output::{print_human, print_json};
 use crate::output_directory::write_file;
@@ -29,7 +29,7 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     let mut repairs = repair_findings(
         &report,
         &arguments.findings,
-        &trace,
+        (&arguments.directory, &trace),
         &settings,
         logs,
         console,
@@ -43,7 +43,14 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
             report: &report,
             settings: &settings,
         };
-        prove(&mut repairs, &rebuild, &trace, console)?;
+        prove_by_building(&mut repairs, &rebuild, &trace, console)?;
+    } else {
+        let proof = RunningProof {
+            results: &arguments.directory,
+            report: &report,
+            settings: &settings,
+        };
+        prove_by_running(&mut repairs, &proof, &trace, console)?;
     }
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(path) = &arguments.patch {
@@ -106,71 +113,6 @@ fn check_names(arguments: &FixArgs, report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Builds and checks the combined patch, and notes what that has shown.
-fn prove(
-    repairs: &mut Repairs,
-    rebuild: &Rebuild<'_>,
-    trace: &Path,
-    console: &Console,
-) -> Result<(), Failure> {
-    if repairs.combined.is_empty() {
-        return Ok(());
-    }
-    let findings = match rebuild.run(&repairs.combined, trace, console)? {
-        RebuiltRun::Checked(findings) => findings,
-        run => {
-            let (why, output) = run.failure();
-            console.error(format_args!("{why}\n{output}"));
-            for repair in repairs
-                .findings
-                .iter_mut()
-                .filter(|repair| repair.is_repaired())
-            {
-                repair.refusal = Some(format!("not proven: {why}"));
-            }
-            return Ok(());
-        }
-    };
-    for repair in repairs
-        .findings
-        .iter_mut()
-        .filter(|repair| repair.is_repaired())
-    {
-        match still_shown(&repair.finding, &findings, rebuild.report) {
-            true => {
-                repair.refusal =
-                    Some("the rebuilt program still shows it; repair it by hand".to_owned())
-            }
-            false => repair.proof = Proof::Rebuilt,
-        }
-    }
-    let is_new = |finding: &&Finding| {
-        let known = rebuild.report.findings().iter();
-        let known = known.chain(
-            rebuild
-                .report
-                .suppressed()
-                .iter()
-                .map(|suppressed| &suppressed.finding),
-        );
-        let mut known =
-            known.map(|known| (known.lineless_id(), known.rule.clone(), function(known)));
-        finding.severity != Severity::Warning
-            && !known.any(|(id, rule, at)| {
-                id == finding.lineless_id() || (rule == finding.rule && at == function(finding))
-            })
-    };
-    repairs.added = findings.iter().filter(is_new).cloned().collect();
-    repairs.added_by_rebuilt = true;
-    Ok(())
-}
-
-fn function(finding: &Finding) -> Option<String> {
-    finding
-        .primary_frame()
-        .and_then(|frame| frame.function.clone())
-}
-
 /// Applies the patch if that is asked for, and says how it ended.
 fn conclude(
     arguments: &FixArgs,
@@ -180,7 +122,8 @@ fn conclude(
     let is_counted =
         |repair: &&FindingRepair| !arguments.findings.is_empty() || repair.is_reparable();
     let counted: Vec<&FindingRepair> = repairs.findings.iter().filter(is_counted).collect();
-    let all_repaired = counted.iter().all(|repair| repair.is_repaired());
+    let is_shown = |repair: &&FindingRepair| repair.is_repaired() && repair.doubt.is_none();
+    let all_repaired = counted.iter().all(is_shown);
     let adds_bug = repairs
         .added
         .iter()

@@ -8,12 +8,14 @@ mod diff;
 mod dump;
 mod explain;
 mod fix;
+mod fuzz;
 mod image;
 mod lint;
 mod merge;
 mod race;
 mod record;
 mod replay;
+mod replay_input;
 mod report;
 mod stat;
 
@@ -33,6 +35,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Race(arguments) => race::run(&arguments, console).map(Status::from),
         Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
+        Command::Fuzz(arguments) => fuzz::run(&arguments, console).map(Status::from),
         Command::Fix(arguments) => fix::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
         Command::Report(arguments) => report::run(&arguments, console).map(Status::from),

@@ -25,6 +25,7 @@ use crate::crash_test::{RecordedBy, program_file, why_never_called};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, sentence};
 use crate::output_directory::sync_file;
+use crate::patch_file::{read_plan, write_counts};
 use crate::progress::Progress;
 use crate::quantity::number_of;
 use crate::schedule_output;
@@ -100,6 +101,7 @@ pub fn record(
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     // Report an invalid pattern before the target runs, not after.
     Patterns::new(&arguments.patterns, &here)?;
+    let patch_plan = arguments.recording.patch_plan.as_deref();
     let options = RecordOptions {
         command: arguments.recording.command.clone(),
         trace: arguments.output.clone(),
@@ -113,6 +115,8 @@ pub fn record(
             OnFull::Stop => brownout_engine::OnFull::Stop,
         },
         schedule: arguments.recording.schedule,
+        patch: patch_plan.map(read_plan).transpose()?,
+        symbolic: Vec::new(),
     };
     let mut line = ProgressLine::new(console);
     let mut reported = false;
@@ -147,6 +151,9 @@ pub fn record(
     recording.notes.extend(unknown_functions(arguments));
     if let (Some(file), Some(coverage)) = (&arguments.recording.coverage, &recording.coverage) {
         coverage_output::write(coverage, file, arguments.recording.coverage_format, console)?;
+    }
+    if let (Some(plan), Some(counts)) = (patch_plan, &recording.patched) {
+        write_counts(counts, plan)?;
     }
     Ok(recording)
 }

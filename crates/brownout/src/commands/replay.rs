@@ -14,8 +14,9 @@ use brownout_recovery::{
     under_debugger,
 };
 use brownout_report::Finding;
-use brownout_trace::EventIndex;
+use brownout_trace::{EventIndex, TraceReader};
 
+use super::replay_input;
 use crate::arguments::{ReplayArgs, SERVE_SANDBOX};
 use crate::console::Console;
 use crate::crash_test::{CrashSymbols, CrashTestMonitor, PointFilters};
@@ -33,6 +34,9 @@ use crate::trace_file::TraceFile;
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 pub fn run(arguments: &ReplayArgs, console: &Console) -> Result<ExitCode, Failure> {
+    if let Some(finding) = find_about_input(&arguments.directory, &arguments.finding)? {
+        return replay_input::replay(arguments, &finding, console);
+    }
     let (trace, token, finding) = find(&arguments.directory, &arguments.finding, console)?;
     let server = sandbox_server(&arguments.directory)?;
     let mut file = TraceFile::open(&trace)?;
@@ -155,17 +159,19 @@ fn find(
         Err(_) => None,
     };
     if directory.is_file() {
+        let opened = TraceReader::open(directory);
+        opened.map_err(|error| Failure::trace(directory, error))?;
         let token = given.ok_or(Failure::TokenWanted)?;
         return Ok((directory.to_owned(), token, None));
     }
     let (results, ..) = OutputDirectory::open(directory)?;
-    let trace = results.trace()?;
     let findings = read_findings(&results)?;
     if let Some(token) = given {
         let is_of_token = |known: &&Finding| known.replay.as_deref() == Some(finding);
         // A crash can show a finding of lint and be one itself, which says what recovery could have read.
         let of_token = findings.iter().filter(is_of_token);
         let known = of_token.max_by_key(|known| known.evidence.open_reads.len());
+        let trace = trace_of(&results, directory, known)?;
         return Ok((trace, token, known.cloned()));
     }
     let mut matching = findings
@@ -178,11 +184,40 @@ fn find(
         });
     };
     let shown = with_crash(found, &findings, console);
-    let trace = match shown.results_in() {
-        Some(inside) => OutputDirectory::open(&directory.join(inside))?.0.trace()?,
-        None => trace,
-    };
+    let trace = trace_of(&results, directory, Some(shown))?;
     Ok((trace, token_of(shown)?, Some(shown.clone())))
+}
+
+/// The trace that shows a finding: that of the results, or of results inside of them.
+fn trace_of(
+    results: &OutputDirectory,
+    directory: &Path,
+    finding: Option<&Finding>,
+) -> Result<PathBuf, Failure> {
+    match finding.and_then(Finding::results_in) {
+        Some(inside) => OutputDirectory::open(&directory.join(inside))?.0.trace(),
+        None => results.trace(),
+    }
+}
+
+/// The finding with this id, if it is one that is replayed by running the program on its input.
+fn find_about_input(directory: &Path, id: &str) -> Result<Option<Finding>, Failure> {
+    if directory.is_file() {
+        return Ok(None);
+    }
+    let (results, ..) = OutputDirectory::open(directory)?;
+    let findings = read_findings(&results)?;
+    let mut matching = findings
+        .iter()
+        .filter(|known| known.id.as_str().starts_with(id));
+    let (Some(found), None) = (matching.next(), matching.next()) else {
+        return Ok(None);
+    };
+    let explains = |crash: &Finding| crash.cause.as_ref() == Some(&found.id);
+    let is_explanation = findings
+        .iter()
+        .any(|crash| explains(crash) && crash.crash_token().is_some());
+    Ok(Some(found.clone()).filter(|found| !is_explanation && replay_input::is_about_input(found)))
 }
 
 /// The finding, or a failed recovery that it explains if it has no crash of its own.

@@ -12,6 +12,7 @@ use toml::Spanned;
 use super::oracles::OracleKeys;
 use super::{Config, CrashKeys, SyncKeys};
 use crate::arguments::FindingFormat;
+use crate::failure::did_you_mean;
 use crate::rules::{self, RuleLevel};
 use crate::suspects;
 
@@ -102,7 +103,8 @@ pub(super) fn check_rules(
         |level: &RuleLevel, id: &str| *level != RuleLevel::UnlessPassed || suspects::is_tried(id);
     let mistake = rules.get_ref().iter().find_map(|(id, level)| {
         let why = if !known(id) {
-            format!("no rule `{id}`; did you mean `{}`?", rules::nearest(id))
+            let near = did_you_mean(rules::nearest(id));
+            format!("no rule `{id}`;{near} `brownout explain` lists all rules")
         } else if !is_tried(level, id) {
             format!("`{id}` cannot be `unless-passed`: crash testing does not try its findings")
         } else {

@@ -2,7 +2,7 @@
 
 use brownout_crash::{
     CrashError, ProgressObserver, SuspectedStores, Trial, group, narrow, passed_in_order,
-    without_suspects,
+    split_by_cause, without_suspects,
 };
 use brownout_recovery::RunnerPool;
 
@@ -15,8 +15,10 @@ use super::trial_results::TrialResults;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// The number of findings whose causes are searched for.
+/// The number of findings whose causes are searched for at a time.
 const MOST_NARROWED: usize = 64;
+/// How often the search begins again for failures that no cause explains so far.
+const MOST_ROUNDS: usize = 4;
 
 /// Searches for the stores that make the difference between failures and images that pass, and adds them to the results.
 pub fn search_causes(
@@ -26,7 +28,7 @@ pub fn search_causes(
     monitor: &mut CrashTestMonitor,
     console: &Console,
 ) -> Result<(), Failure> {
-    let asked = unexplained(&tested.results);
+    let mut asked = unexplained(&tested.results);
     if monitor.interrupted() || !plan.narrowing || asked.is_empty() {
         return Ok(());
     }
@@ -34,29 +36,39 @@ pub fn search_causes(
         Some(runners) => runners,
         None => open_runners(plan, &prepared.survey, console)?,
     };
+    let mut pool = RunnerPool::new(runners);
     monitor.begin_narrowing(asked.len());
-    let found = narrow(
-        &prepared.run,
-        &prepared.survey.files,
-        (asked, &tested.results.trials, suspected),
-        &plan.scope.operations,
-        prepared.time_limit,
-        &mut RunnerPool::new(runners),
-        &mut prepared.symbols,
-        monitor,
-    )?;
-    for cause in &found {
-        tested.journal.cause(cause).map_err(CrashError::from)?;
+    for round in 1..=MOST_ROUNDS {
+        let found = narrow(
+            &prepared.run,
+            &prepared.survey.files,
+            (asked, &tested.results.trials, suspected),
+            &plan.scope.operations,
+            prepared.time_limit,
+            &mut pool,
+            &mut prepared.symbols,
+            monitor,
+        )?;
+        for cause in &found {
+            tested.journal.cause(cause).map_err(CrashError::from)?;
+        }
+        tested.journal.sync().map_err(CrashError::from)?;
+        tested.results.causes.extend(found);
+        // A cause may explain only some of the failures that look alike.
+        asked = unexplained(&tested.results);
+        if asked.is_empty() || round == MOST_ROUNDS || monitor.stop() {
+            break;
+        }
+        monitor.continue_narrowing(asked.len());
     }
-    tested.journal.sync().map_err(CrashError::from)?;
-    tested.results.causes.extend(found);
     Ok(())
 }
 
 /// A failure for each finding that has no cause yet, the most promising ones.
 fn unexplained(results: &TrialResults) -> Vec<Trial> {
     let TrialResults { trials, causes, .. } = results;
-    let mut asked: Vec<Trial> = group(&without_suspects(&results.suspects, trials))
+    let groups = group(&without_suspects(&results.suspects, trials));
+    let mut asked: Vec<Trial> = split_by_cause(groups, causes)
         .iter()
         .map(|group| group.first().clone())
         // Searching needs a recovery that does the same each time.

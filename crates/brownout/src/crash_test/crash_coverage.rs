@@ -253,11 +253,24 @@ fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<Reaso
     (!is_known).then(|| {
         let they = if progress.running == 1 { "it" } else { "they" };
         Reason::other(format!(
-            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang; raise \
+            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang{}; raise \
              --time-limit, or lower --recover-time-limit",
-            recoveries(progress.running)
+            recoveries(progress.running),
+            after_crashes_at(monitor.running())
         ))
     })
+}
+
+/// ` after a crash at kv.c:7 (and at 2 other lines)`, if the lines are known.
+fn after_crashes_at(lines: &[String]) -> String {
+    match lines {
+        [] => String::new(),
+        [only] => format!(" after a crash at {only}"),
+        [first, others @ ..] => {
+            let others = number_of(others.len() as u64, "other line");
+            format!(" after a crash at {first} (and at {others})")
+        }
+    }
 }
 
 /// Why a test that has come to its end has not tested any crash, if it has not.

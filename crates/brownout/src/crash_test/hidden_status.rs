@@ -26,6 +26,10 @@ pub fn hidden_status(plan: &Plan) -> Option<HiddenStatus> {
             "recovery passes if the last command of its pipeline does, whatever the commands before it found: `{command}`; \
              use `bash -c 'set -o pipefail; …'`, or write to a file instead of a pipe"
         )),
+        Hidden::AlwaysByPipeline => HiddenStatus::NothingTested(format!(
+            "crash testing tested nothing: recovery passes whatever it finds, because the last command of its pipeline always does: \
+             `{command}`; use `bash -c 'set -o pipefail; …'`, or write to a file instead of a pipe"
+        )),
         Hidden::ByLastCommand => HiddenStatus::Gap(format!(
             "recovery passes if its last command does, whatever the commands before it found: `{command}`; \
              connect them with `&&`, or begin with `set -e;`"

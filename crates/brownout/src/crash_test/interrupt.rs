@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +16,15 @@ use signal_hook::{flag, low_level};
 const SAME_REQUEST: Duration = Duration::from_secs(1);
 
 /// Notes signals that ask the process to stop, while it exists. Before and afterwards the signals have their default
-/// action.
+/// action. If there are several, they note the same signals.
+#[derive(Clone)]
 pub struct Interrupt {
+    caught: Arc<CaughtSignals>,
+}
+
+static CAUGHT: Mutex<Weak<CaughtSignals>> = Mutex::new(Weak::new());
+
+struct CaughtSignals {
     asked: Arc<AtomicBool>,
     /// Whether signals end the process again.
     default_action: Arc<AtomicBool>,
@@ -26,6 +33,22 @@ pub struct Interrupt {
 
 impl Interrupt {
     pub fn catch() -> io::Result<Self> {
+        let mut known = CAUGHT.lock().unwrap_or_else(PoisonError::into_inner);
+        let caught = match known.upgrade() {
+            Some(caught) => caught,
+            None => Arc::new(CaughtSignals::catch()?),
+        };
+        *known = Arc::downgrade(&caught);
+        Ok(Self { caught })
+    }
+
+    pub fn asked(&self) -> bool {
+        self.caught.asked.load(Ordering::Relaxed)
+    }
+}
+
+impl CaughtSignals {
+    fn catch() -> io::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let default_action = Arc::new(AtomicBool::new(false));
         let mut caught = vec![SIGINT, SIGTERM];
@@ -54,13 +77,9 @@ impl Interrupt {
             arrivals,
         })
     }
-
-    pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
-    }
 }
 
-impl Drop for Interrupt {
+impl Drop for CaughtSignals {
     fn drop(&mut self) {
         self.default_action.store(true, Ordering::Relaxed);
         self.arrivals.close();

@@ -47,10 +47,14 @@ pub struct CrashTestMonitor {
     search_stopped: bool,
     /// How many searches for causes are finished, and of how many.
     searched: (usize, usize),
+    /// The same of earlier rounds of the search.
+    searched_before: (usize, usize),
     /// Why earlier phases were not finished.
     cut: Vec<String>,
     /// Whether crashes were left untried because of an interruption or the time limit.
     trials_stopped: bool,
+    /// The lines of the failure points whose recoveries had not ended.
+    running: Vec<String>,
 }
 
 impl CrashTestMonitor {
@@ -67,7 +71,9 @@ impl CrashTestMonitor {
             phase: Phase::Trials,
             search_stopped: false,
             searched: (0, 0),
+            searched_before: (0, 0),
             cut: Vec::new(),
+            running: Vec::new(),
             trials_stopped: false,
         }
     }
@@ -99,6 +105,12 @@ impl CrashTestMonitor {
             "searching for the stores that cause {}",
             number_of(findings as u64, "finding")
         ));
+    }
+
+    /// The search for causes goes on with further findings, in the time that it has left.
+    pub fn continue_narrowing(&mut self, findings: usize) {
+        self.searched_before = self.searched;
+        self.explained(0, findings);
     }
 
     /// Finding out what recovery can read has its own share of time, after that of the search for causes.
@@ -162,6 +174,13 @@ impl CrashTestMonitor {
     }
 }
 
+impl CrashTestMonitor {
+    /// The lines of the failure points whose recoveries had not ended when testing was over.
+    pub fn running(&self) -> &[String] {
+        &self.running
+    }
+}
+
 impl ProgressObserver for CrashTestMonitor {
     fn progress(&mut self, tried: Tried) {
         let before = *self.before.get_or_insert(tried.done.saturating_sub(1));
@@ -172,9 +191,15 @@ impl ProgressObserver for CrashTestMonitor {
     }
 
     fn explained(&mut self, done: usize, of: usize) {
+        let (done_before, of_before) = self.searched_before;
+        let (done, of) = (done_before + done, of_before + of);
         self.searched = (done, of);
         self.progress
             .show(|| format!("causes: {done} of {of} searches finished"));
+    }
+
+    fn still_running(&mut self, lines: Vec<String>) {
+        self.running = lines;
     }
 
     fn reading(&mut self, event: EventIndex) {

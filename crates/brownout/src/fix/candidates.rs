@@ -2,13 +2,15 @@
 //!
 //! A store that is not flushed is repaired in the function that makes it (§3.4.2.2), or at the caller of a function that copies (§3.4.2.4): a flush first, and a flush with a fence if no later
 //! fence of the thread suffices. A missing fence goes after the loop around the flush, or after the flush; if a wrapper flushes, at its
-//! caller first. Candidates above the function of the deadline are never tried: what is reported is late there already.
+//! caller first. Candidates above the function of the deadline (`deadline`) are never tried, nor a loop or call that contains it.
 //!
 //! Where the order of two stores matters (a pointer and its target, a confirmed `delayed-persist`, data that another thread reads), the
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
 use brownout_fix::{RepairOperation, RepairRefusal, RepairScope};
 use brownout_report::{Finding, FindingId, Frame, Stack, role};
+
+use super::deadline::{Deadline, Deadlines};
 
 /// Where and how a repair is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Candidate {
     pub called: Vec<Frame>,
     /// The callee must store to memory of no particular type.
     pub only_generic: bool,
+    /// Where the function gets to the deadline, which the statement or loop must not contain.
+    pub before: Vec<Frame>,
 }
 
 /// A store or flush of a finding that has to be repaired.
@@ -35,6 +39,17 @@ pub struct RepairTask {
     pub candidates: Vec<Candidate>,
     /// The operation must not be reduced, although the trace shows no difference.
     pub is_pinned: bool,
+}
+
+impl RepairTask {
+    /// The same with a fence after each flush, which must not be left out.
+    pub fn with_fence(&self) -> Self {
+        let mut task = self.clone();
+        task.candidates
+            .retain(|candidate| candidate.operation != RepairOperation::Flush);
+        task.is_pinned = true;
+        task
+    }
 }
 
 /// The rules whose findings are repaired.
@@ -85,11 +100,42 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
     Some(reason)
 }
 
+/// The order of the places of a repair among the frames of a stack, if it is known: the best first.
+pub type LevelOrder<'a> = dyn Fn(&[&Frame]) -> Option<Vec<usize>> + 'a;
+
+/// What decides where repairs can be.
+#[derive(Clone, Copy)]
+pub struct TaskBounds<'a> {
+    pub deadlines: &'a Deadlines,
+    pub levels: &'a LevelOrder<'a>,
+}
+
+/// The functions on the way to the stores of a finding, which callers that are in time call.
+pub fn called_functions(finding: &Finding, deadlines: &Deadlines) -> Vec<String> {
+    let stacks = finding.stacks.iter();
+    let names = stacks.flat_map(|stack| {
+        let frames = frames_in_time(stack, &deadlines.of_stack(stack)).unwrap_or_default();
+        let called = frames.len().saturating_sub(1);
+        let names = frames[..called]
+            .iter()
+            .filter(|(_, frame)| !frame.inlined)
+            .filter_map(|(_, frame)| frame.function.clone());
+        names.collect::<Vec<String>>()
+    });
+    names.collect()
+}
+
 /// What has to be repaired for a finding of the trace.
-pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, RepairRefusal> {
+pub fn tasks(
+    finding: &Finding,
+    is_confirmed: bool,
+    bounds: &TaskBounds<'_>,
+) -> Result<Vec<RepairTask>, RepairRefusal> {
+    let deadlines = bounds.deadlines;
     let first = finding.stacks.first().ok_or(RepairRefusal::NoSource)?;
     let task = |stack: &Stack, operations: &[RepairOperation], is_pinned| {
-        let candidates = stores(stack, operations)?;
+        let deadline = deadlines.of_stack(stack);
+        let candidates = stores(stack, operations, &deadline, bounds.levels)?;
         Ok(RepairTask {
             rule: finding.rule.clone(),
             stack: first.clone(),
@@ -108,7 +154,7 @@ pub fn tasks(finding: &Finding, is_confirmed: bool) -> Result<Vec<RepairTask>, R
         "tx-unlogged-store" => Ok(vec![task(first, &[RepairOperation::Log], true)?]),
         "unpersisted-target" => targets(finding, &task),
         "missing-fence" | "accidental-fence" => {
-            let candidates = fences(first)?;
+            let candidates = fences(first, &deadlines.of_stack(first))?;
             Ok(vec![RepairTask {
                 rule: finding.rule.clone(),
                 stack: first.clone(),
@@ -148,55 +194,83 @@ fn targets(finding: &Finding, task: &TaskOfStack<'_>) -> Result<Vec<RepairTask>,
     tasks.collect()
 }
 
-/// The frames that a repair can be in: of the program, with a line, innermost first.
-fn program_frames(stack: &Stack) -> Vec<(usize, &Frame)> {
+/// The frames that a repair can be in: of the program, with a line, and in time; innermost first. One that stores through a library is
+/// always in time.
+fn frames_in_time<'s>(
+    stack: &'s Stack,
+    deadline: &Deadline,
+) -> Result<Vec<(usize, &'s Frame)>, RepairRefusal> {
     let frames = stack.frames.iter().enumerate();
     let frames = frames.filter(|(_, frame)| !frame.is_library() && frame.line.is_some());
-    frames.collect()
+    let mut frames: Vec<(usize, &Frame)> = frames.collect();
+    let (innermost, _) = *frames.first().ok_or(RepairRefusal::NoSource)?;
+    frames.retain(|(index, _)| *index == innermost || deadline.permits(*index));
+    Ok(frames)
 }
 
-/// A store is repaired where it is made. One that a wrapper, or a function that is given bytes, makes for its callers is repaired at the
-/// caller, if that can name the object: the function may also serve volatile memory.
-fn stores(stack: &Stack, operations: &[RepairOperation]) -> Result<Vec<Candidate>, RepairRefusal> {
-    let frames: Vec<&Frame> = program_frames(stack)
-        .into_iter()
-        .map(|(_, frame)| frame)
-        .collect();
-    let outermost = frames.iter().position(|frame| !frame.wrapper).unwrap_or(0);
+/// A store is repaired at the place with the best alias score. Without scores it is repaired where it is made, or, if a wrapper or a
+/// function that is given bytes makes it, at the caller, if that can name the object. A caller flushes what it has passed, or calls a
+/// copy of the function that flushes.
+fn stores(
+    stack: &Stack,
+    operations: &[RepairOperation],
+    deadline: &Deadline,
+    order: &LevelOrder<'_>,
+) -> Result<Vec<Candidate>, RepairRefusal> {
+    let frames = frames_in_time(stack, deadline)?;
+    let only: Vec<&Frame> = frames.iter().map(|(_, frame)| *frame).collect();
+    let outermost = frames.iter().position(|(_, frame)| !frame.wrapper);
+    let outermost = outermost.unwrap_or(0);
+    let scored = order(&only);
+    let is_scored = scored.is_some();
     // The caller of a wrapper, or of a function that may turn out to serve any memory, and then the function itself.
     let caller = outermost.max(1).min(frames.len().saturating_sub(1));
-    let levels = match caller {
-        0 => vec![0],
-        _ => vec![caller, 0],
+    let mut levels = match (caller, scored) {
+        (0, _) => vec![0],
+        (_, None) => vec![caller, 0],
+        (_, Some(levels)) => levels,
     };
+    if is_scored && outermost > 0 {
+        levels.retain(|level| *level != outermost);
+        levels.insert(0, outermost);
+    }
+    let logs = operations.contains(&RepairOperation::Log);
     let mut candidates = Vec::new();
     for level in levels {
-        let frame = *frames.get(level).ok_or(RepairRefusal::NoSource)?;
-        candidates.extend(operations.iter().map(|&operation| {
-            Candidate {
+        let (index, frame) = frames[level];
+        let scopes: &[RepairScope] = match level {
+            0 => &[RepairScope::Loop, RepairScope::Statement],
+            _ if is_scored && !logs => {
+                &[RepairScope::Loop, RepairScope::Statement, RepairScope::Copy]
+            }
+            _ => &[RepairScope::Loop, RepairScope::Statement],
+        };
+        for &scope in scopes {
+            candidates.extend(operations.iter().map(|&operation| Candidate {
                 frame: frame.clone(),
-                scope: RepairScope::Statement,
+                scope,
                 operation,
                 includes_callees: level > 0,
-                only_generic: outermost == 0,
-                called: frames[..level]
-                    .iter()
-                    .map(|frame| (*frame).clone())
-                    .collect(),
-            }
-        }));
+                only_generic: outermost == 0 && !is_scored,
+                called: only[..level].iter().map(|frame| (*frame).clone()).collect(),
+                before: deadline.within(index).to_vec(),
+            }));
+        }
     }
+    // An entry in a log precedes each store.
+    candidates.retain(|candidate| {
+        candidate.operation != RepairOperation::Log || candidate.scope == RepairScope::Statement
+    });
     Ok(candidates)
 }
 
-fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
-    let frames = program_frames(stack);
+fn fences(stack: &Stack, deadline: &Deadline) -> Result<Vec<Candidate>, RepairRefusal> {
+    let frames = frames_in_time(stack, deadline)?;
     let outermost = frames.iter().position(|(_, frame)| !frame.wrapper);
     let last = outermost.unwrap_or(frames.len().saturating_sub(1));
-    let within = frames.get(..=last).ok_or(RepairRefusal::NoSource)?;
     let mut candidates = Vec::new();
     // The caller of wrappers first, the flush itself last.
-    for (_, frame) in within.iter().rev() {
+    for (index, frame) in frames[..=last].iter().rev() {
         for scope in [RepairScope::Loop, RepairScope::Statement] {
             candidates.push(Candidate {
                 frame: (*frame).clone(),
@@ -205,8 +279,81 @@ fn fences(stack: &Stack) -> Result<Vec<Candidate>, RepairRefusal> {
                 includes_callees: true,
                 called: Vec::new(),
                 only_generic: false,
+                before: deadline.within(*index).to_vec(),
             });
         }
     }
     Ok(candidates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(function: &str, line: u32, wrapper: bool) -> Frame {
+        Frame {
+            function: Some(function.into()),
+            file: Some("x.c".into()),
+            line: Some(line),
+            module: "/program".into(),
+            wrapper,
+            ..Frame::default()
+        }
+    }
+
+    fn functions(candidates: &[Candidate]) -> Vec<&str> {
+        let names = candidates
+            .iter()
+            .filter_map(|candidate| candidate.frame.function.as_deref());
+        let mut names: Vec<&str> = names.collect();
+        names.dedup();
+        names
+    }
+
+    #[test]
+    fn no_candidate_is_above_the_function_of_the_deadline() {
+        let stack = Stack {
+            role: role::STORE.into(),
+            frames: vec![
+                frame("copy", 2, true),
+                frame("set", 6, false),
+                frame("main", 9, false),
+            ],
+        };
+        let both = [RepairOperation::FlushAndFence];
+        let late = stores(&stack, &both, &Deadline::default(), &|_| None).unwrap();
+        assert_eq!(functions(&late), ["set", "copy"]);
+        let inside = Deadline {
+            level: Some(0),
+            at: vec![frame("copy", 3, true)],
+        };
+        let early = stores(&stack, &both, &inside, &|_| None).unwrap();
+        assert_eq!(functions(&early), ["copy"]);
+        assert_eq!(early[0].before, [frame("copy", 3, true)]);
+        let fenced = fences(&stack, &inside).unwrap();
+        assert_eq!(functions(&fenced), ["copy"]);
+    }
+
+    #[test]
+    fn scores_order_the_places_and_permit_copies() {
+        let stack = Stack {
+            role: role::STORE.into(),
+            frames: vec![
+                frame("update", 2, false),
+                frame("modify", 6, false),
+                frame("main", 9, false),
+            ],
+        };
+        let flush = [RepairOperation::Flush];
+        let order = |_: &[&Frame]| Some(vec![2, 0, 1]);
+        let found = stores(&stack, &flush, &Deadline::default(), &order).unwrap();
+        assert_eq!(functions(&found), ["main", "update", "modify"]);
+        let copies = found
+            .iter()
+            .filter(|candidate| candidate.scope == RepairScope::Copy);
+        assert_eq!(
+            copies.map(|copy| copy.called.len()).collect::<Vec<_>>(),
+            [2, 1]
+        );
+    }
 }

@@ -1,30 +1,46 @@
 //! Repairs of findings: which are tried, how they are judged, and what they come to.
 //!
 //! ```text
-//! findings ─▶ candidates ─▶ edits (brownout-fix) ─▶ search ◀─▶ trace_proof ─▶ patch ─▶ rebuilt_proof
+//! findings ─▶ candidates ─▶ edits (brownout-fix) ─▶ search ◀─▶ trace_proof ─▶ patch ─▶ running_proof, rebuilt_proof
 //! ```
 
+mod alias_scores;
 mod candidates;
+mod checked_repairs;
+mod deadline;
 mod patch;
+mod patch_plan;
 mod planned_repair;
+mod pointer_counts;
+mod private_check;
 mod program_sources;
 mod rebuilt_proof;
 mod repaired_statements;
 mod run_survey;
+mod running_proof;
 mod search;
 mod trace_proof;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use brownout_crash::Token;
 use brownout_fix::{AddedCounts, RepairRefusal};
-use brownout_report::{Finding, FindingId, FixProof, Report, Severity, SourceFix};
+use brownout_report::{Finding, FindingId, FixProof, Frame, Report, Severity, SourceFix};
+
+use rustc_hash::FxHashSet;
 
 pub use candidates::ON_REQUEST;
+pub use checked_repairs::{prove_by_building, prove_by_running};
 pub use patch::Patch;
-pub use rebuilt_proof::{Rebuild, RebuiltRun, still_shown};
+pub use rebuilt_proof::Rebuild;
+pub use running_proof::RunningProof;
 
-use candidates::{REPAIRED, refusal, tasks};
+use alias_scores::ordered_levels;
+use candidates::{REPAIRED, TaskBounds, called_functions, refusal, tasks};
+use deadline::{DeadlineRequest, Deadlines};
 use planned_repair::PlannedRepair;
+use pointer_counts::{MOST_FUNCTIONS, PointerCounts};
 use program_sources::ProgramSources;
 use run_survey::RunSurvey;
 use search::{SearchOutcome, TaskSearch, repairs, search};
@@ -43,6 +59,8 @@ use crate::trace_file::TraceFile;
 pub enum Proof {
     /// The recorded trace with the added operations no longer shows the finding.
     Trace,
+    /// The unmodified program was run with the added operations and checked again.
+    Running,
     /// The program was built from the patched sources, recorded and checked again.
     Rebuilt,
     /// Not shown by anything yet: log entries do not show in a trace.
@@ -59,6 +77,10 @@ pub struct FindingRepair {
     /// A repair for another finding cures it.
     pub is_covered: bool,
     pub proof: Proof,
+    /// Why the running program has not shown that it is repaired, if that was tried.
+    pub doubt: Option<String>,
+    /// Its repairs, by their numbers in [`Repairs::planned`].
+    patches: Vec<usize>,
     /// The added code.
     pub code: Vec<String>,
 }
@@ -72,6 +94,7 @@ impl FindingRepair {
     pub fn source_fix(&self, here: &Path) -> Option<SourceFix> {
         let proof = match self.proof {
             Proof::Trace => FixProof::Trace,
+            Proof::Running => FixProof::Running,
             Proof::Rebuilt => FixProof::Rebuilt,
             Proof::None => return None,
         };
@@ -96,6 +119,8 @@ impl FindingRepair {
             refusal: Some(refusal),
             is_covered: false,
             proof: Proof::None,
+            doubt: None,
+            patches: Vec::new(),
             code: Vec::new(),
         }
     }
@@ -106,12 +131,14 @@ pub struct Repairs {
     pub findings: Vec<FindingRepair>,
     /// The edits for all findings together.
     pub combined: Patch,
-    /// Findings that the repairs add, in the recorded trace.
+    /// The repairs whose operations a running program can execute.
+    planned: Vec<PlannedRepair>,
+    /// Findings that the repairs add.
     pub added: Vec<Finding>,
     pub counts: AddedCounts,
     pub is_minimal: bool,
-    /// Whether the rebuilt program has shown which findings are added.
-    pub added_by_rebuilt: bool,
+    /// What has shown which findings are added.
+    pub added_shown_by: Proof,
 }
 
 /// Which findings are to be repaired: all that can be, or those that are named.
@@ -129,7 +156,7 @@ pub fn is_wanted(finding: &Finding, named: &[String]) -> bool {
 pub fn repair_findings(
     report: &Report,
     named: &[String],
-    trace: &Path,
+    (results, trace): (&Path, &Path),
     settings: &Settings,
     logs: bool,
     console: &Console,
@@ -141,6 +168,14 @@ pub fn repair_findings(
     let plan = |candidate: &candidates::Candidate| {
         PlannedRepair::new(candidate, &sources, &survey, settings.model)
     };
+    let deadlines = deadlines(report, named, &recorded, &mut file, console)?;
+    let wanted = wanted_of_trace(report, named, &recorded);
+    let counts = pointer_counts(&wanted, &deadlines, (&mut file, results), settings, console)?;
+    let levels = |frames: &[&Frame]| ordered_levels(frames, &sources, counts.as_ref()?);
+    let bounds = TaskBounds {
+        deadlines: &deadlines,
+        levels: &levels,
+    };
     let mut all_tasks = Vec::new();
     let mut work = Vec::new();
     for finding in report
@@ -148,14 +183,12 @@ pub fn repair_findings(
         .iter()
         .filter(|finding| is_wanted(finding, named))
     {
-        let tasks = tasks_of(finding, named, &recorded);
-        let first = all_tasks.len();
+        let tasks = tasks_of(finding, named, &recorded, &bounds);
         let tasks = tasks.map(|tasks| {
             let searches = tasks
                 .iter()
                 .map(|task| TaskSearch::new(work.len(), task, &plan));
             all_tasks.extend(searches);
-            first..all_tasks.len()
         });
         work.push((finding.clone(), tasks));
     }
@@ -167,12 +200,36 @@ pub fn repair_findings(
             counts: AddedCounts::default(),
             is_minimal: true,
         },
-        false => search(all_tasks, &mut proof)?,
+        false => search(all_tasks, &mut proof, &|number, finding| {
+            // Nothing later is known to persist it: with a fence, as what it was found with.
+            let nowhere = TaskBounds {
+                deadlines: &Deadlines::default(),
+                levels: &|_| None,
+            };
+            let found = tasks(finding, true, &nowhere).unwrap_or_default();
+            let searches = found
+                .iter()
+                .map(|task| TaskSearch::new(number, &task.with_fence(), &plan));
+            searches.collect()
+        })?,
     };
-    let findings = work.into_iter().map(|(finding, tasks)| match tasks {
-        Err(refusal) => FindingRepair::refused(finding, refusal.to_string()),
-        Ok(range) => finding_repair(finding, &outcome.tasks[range], logs),
-    });
+    let mut operations = repairs(&outcome.tasks);
+    operations.retain(|repair| !is_log_entry(repair));
+    let findings = work
+        .into_iter()
+        .enumerate()
+        .map(|(number, (finding, tasks))| match tasks {
+            Err(refusal) => FindingRepair::refused(finding, refusal.to_string()),
+            Ok(()) => {
+                let first = outcome
+                    .tasks
+                    .partition_point(|task| task.finding() < number);
+                let last = outcome
+                    .tasks
+                    .partition_point(|task| task.finding() <= number);
+                finding_repair(finding, &outcome.tasks[first..last], &operations, logs)
+            }
+        });
     let findings: Vec<FindingRepair> = findings.collect();
     let combined = combine(&outcome, logs)?;
     Ok(Repairs {
@@ -181,7 +238,8 @@ pub fn repair_findings(
         added: outcome.added,
         counts: outcome.counts,
         is_minimal: outcome.is_minimal,
-        added_by_rebuilt: false,
+        planned: operations.into_iter().cloned().collect(),
+        added_shown_by: Proof::Trace,
     })
 }
 
@@ -209,11 +267,85 @@ fn recorded_findings(
     Ok(findings)
 }
 
+/// The findings of the trace that are to be repaired.
+fn wanted_of_trace<'r>(
+    report: &Report,
+    named: &[String],
+    recorded: &'r [Finding],
+) -> Vec<&'r Finding> {
+    let wanted = report.findings().iter();
+    let wanted = wanted.filter(|finding| is_wanted(finding, named));
+    let ids: FxHashSet<&FindingId> = wanted
+        .flat_map(|finding| {
+            let joined = finding.evidence.joined.iter().map(|joined| &joined.id);
+            joined.chain(std::iter::once(&finding.id))
+        })
+        .collect();
+    let shown = recorded.iter();
+    shown
+        .filter(|recorded| ids.contains(&recorded.id))
+        .collect()
+}
+
+/// Counts what functions are called with, if a finding is about one that others call.
+fn pointer_counts(
+    wanted: &[&Finding],
+    deadlines: &Deadlines,
+    (trace, results): (&mut TraceFile, &Path),
+    settings: &Settings,
+    console: &Console,
+) -> Result<Option<PointerCounts>, Failure> {
+    let names = wanted
+        .iter()
+        .flat_map(|finding| called_functions(finding, deadlines));
+    let names: BTreeSet<String> = names.collect();
+    let names: Vec<String> = names.into_iter().take(MOST_FUNCTIONS).collect();
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let counted = PointerCounts::of_run(trace, results, &names, settings, console)?;
+    Ok(match counted {
+        Ok(counts) => Some(counts),
+        Err(why) => {
+            console.remark(format_args!(
+                "whether functions also serve volatile memory is not known, because the program could not be run again: {why}"
+            ));
+            None
+        }
+    })
+}
+
+/// The deadlines of what the wanted findings are about.
+fn deadlines(
+    report: &Report,
+    named: &[String],
+    recorded: &[Finding],
+    trace: &mut TraceFile,
+    console: &Console,
+) -> Result<Deadlines, Failure> {
+    let shown = wanted_of_trace(report, named, recorded);
+    let requests: Vec<DeadlineRequest<'_>> = shown
+        .into_iter()
+        .flat_map(|finding| {
+            let locked = finding.rule == "accidental-fence";
+            let stacks = finding.stacks.iter();
+            stacks.map(move |stack| DeadlineRequest { stack, locked })
+        })
+        .collect();
+    let wanted = report.findings().iter();
+    let wanted = wanted.filter(|finding| is_wanted(finding, named));
+    let tokens = wanted.filter_map(|finding| finding.crash_token());
+    let tokens = tokens.filter_map(|token| token.parse::<Token>().ok());
+    let failure_points: Vec<u64> = tokens.map(|token| token.point.event).collect();
+    Deadlines::of(trace, &requests, &failure_points, console)
+}
+
 /// What has to be repaired for a finding and those that are reported as one with it.
 fn tasks_of(
     finding: &Finding,
     named: &[String],
     recorded: &[Finding],
+    bounds: &TaskBounds<'_>,
 ) -> Result<Vec<candidates::RepairTask>, RepairRefusal> {
     let is_asked_for =
         |rule: &str| REPAIRED.contains(&rule) || (rule == ON_REQUEST && !named.is_empty());
@@ -230,24 +362,39 @@ fn tasks_of(
     }
     let mut all = Vec::new();
     for (id, _, confirmed) in parts {
-        let recorded = recorded.iter().find(|recorded| recorded.id == *id);
-        let Some(recorded) = recorded else {
+        // Several stores of a line share the id.
+        let shown = recorded.iter().filter(|recorded| recorded.id == *id);
+        let mut shown = shown.peekable();
+        if shown.peek().is_none() {
             let file = finding.primary_frame().and_then(|frame| frame.file.clone());
             return Err(RepairRefusal::Stale {
                 file: file.unwrap_or_else(|| "a source file".to_owned()),
                 why: "the trace and the sources no longer show this finding",
             });
-        };
-        all.extend(tasks(recorded, confirmed == Some(true))?);
+        }
+        for recorded in shown {
+            all.extend(tasks(recorded, confirmed == Some(true), bounds)?);
+        }
     }
     Ok(all)
 }
 
-fn finding_repair(finding: Finding, tasks: &[TaskSearch], logs: bool) -> FindingRepair {
+fn finding_repair(
+    finding: Finding,
+    tasks: &[TaskSearch],
+    operations: &[&PlannedRepair],
+    logs: bool,
+) -> FindingRepair {
     if let Some(refusal) = tasks.iter().find_map(TaskSearch::refusal) {
         return FindingRepair::refused(finding, refusal.to_string());
     }
     let planned = repairs(tasks);
+    let patches = operations.iter().enumerate();
+    let patches = patches.filter(|(_, operation)| {
+        let mut planned = planned.iter();
+        planned.any(|repair| repair.statement == operation.statement)
+    });
+    let patches = patches.map(|(number, _)| number).collect();
     let is_log_entry = planned.iter().any(|repair| is_log_entry(repair));
     let code = planned
         .iter()
@@ -265,6 +412,8 @@ fn finding_repair(finding: Finding, tasks: &[TaskSearch], logs: bool) -> Finding
                 true => Proof::None,
                 false => Proof::Trace,
             },
+            doubt: None,
+            patches,
             code,
         },
         Err(conflict) => FindingRepair::refused(finding, conflict.to_string()),

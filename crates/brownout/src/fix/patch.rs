@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brownout_fix::{Edit, EditConflict, apply, in_order, unified};
+use brownout_fix::{Edit, EditConflict, FunctionCopy, apply, in_order, unified};
 
 use brownout_report::SourceEdit;
 
@@ -49,17 +49,32 @@ pub struct Patch {
 impl Patch {
     pub fn new(repairs: &[&PlannedRepair]) -> Result<Self, EditConflict> {
         let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
+        let mut copies: Vec<FunctionCopy> = Vec::new();
         for repair in repairs {
             let of_file = edits.entry(&repair.path).or_default();
             of_file.extend(repair.source.edits.iter().cloned());
+            for (path, edit) in &repair.source.elsewhere {
+                edits.entry(Path::new(path)).or_default().push(edit.clone());
+            }
+            for copy in &repair.source.copies {
+                edits.entry(Path::new(&copy.path)).or_default();
+                match copies.iter_mut().find(|known| known.is_of_same(copy)) {
+                    Some(known) => known.share(copy),
+                    None => copies.push(copy.clone()),
+                }
+            }
         }
         let mut files = Vec::new();
         for (path, edits) in edits {
+            // The sources were read before; one that has gone since has no text to change.
+            let text = fs::read_to_string(path).unwrap_or_default();
+            let of_file = copies.iter().filter(|copy| Path::new(&copy.path) == path);
+            let added: Result<Vec<Edit>, EditConflict> =
+                of_file.map(|copy| copy.addition(&text, &edits)).collect();
             files.push(FilePatch {
                 path: path.to_owned(),
-                // The sources were read before; one that has gone since has no text to change.
-                text: fs::read_to_string(path).unwrap_or_default(),
-                edits: in_order(edits)?,
+                edits: in_order(edits.into_iter().chain(added?))?,
+                text,
             });
         }
         Ok(Self { files })

@@ -6,11 +6,15 @@ use brownout_fix::{
     CalledStatement, RepairRefusal, RepairRequest, RepairScope, SourceRepair, SourceSpan,
 };
 use brownout_model::Profile;
+use brownout_report::Frame;
 
 use super::candidates::Candidate;
 use super::program_sources::ProgramSources;
 use super::repaired_statements::StatementPlace;
 use super::run_survey::RunSurvey;
+
+/// Why a call or loop is no place for a repair.
+const TOO_LATE: &str = "what follows the call or loop comes after the fence, the release of a lock or the crash by which the bytes have to be durable";
 
 /// A candidate with the edits that it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +23,19 @@ pub struct PlannedRepair {
     /// The file that is edited.
     pub path: PathBuf,
     pub statement: StatementPlace,
+    /// Where its function gets to the deadline: line and column, in the same file.
+    pub deadlines: Vec<(u32, u32)>,
 }
 
 impl PlannedRepair {
-    /// Whether it is executed after the other one whenever that is: a later statement of the same block, with no jump in between.
+    /// Whether it is executed after the other one whenever that is, and before the deadline of that: a later statement of the same
+    /// block, with neither a jump nor the deadline in between.
     pub fn always_follows(&self, other: &Self) -> bool {
+        let between = other.source.span.end..self.source.span.start;
+        self.comes_after(other) && !other.deadlines.iter().any(|at| between.contains(at))
+    }
+
+    fn comes_after(&self, other: &Self) -> bool {
         let (line, column) = self.source.span.start;
         let is_follower = |span: SourceSpan| span.contains(line, Some(column));
         self.path == other.path
@@ -68,11 +80,21 @@ impl PlannedRepair {
             scope: candidate.scope,
             operation: candidate.operation,
             one_line: survey.is_in_one_line(innermost),
+            is_dense: survey.is_dense(innermost),
+            has_stores: &|line| survey.has_stores(&file, line),
             syncs: model == Profile::MSYNC,
             macros: &source.macros,
             idioms: &survey.idioms,
         };
         let repair = request.repair()?;
+        let is_around = candidate.includes_callees || candidate.scope == RepairScope::Loop;
+        let contains = |frame: &Frame| {
+            let is_in = |line| repair.span.contains(line, frame.column);
+            frame.file.as_ref() == Some(&file) && frame.line.is_some_and(is_in)
+        };
+        if is_around && candidate.before.iter().any(contains) {
+            return Err(RepairRefusal::Rule(TOO_LATE));
+        }
         let statement = StatementPlace {
             span: repair.span,
             includes_callees: candidate.includes_callees,
@@ -80,10 +102,16 @@ impl PlannedRepair {
             file: file.clone(),
             store: innermost.file.clone().zip(repair.store.clone()),
         };
+        let of_file = candidate
+            .before
+            .iter()
+            .filter(|frame| frame.file.as_ref() == Some(&file));
+        let deadlines = of_file.filter_map(|frame| frame.line.zip(frame.column.or(Some(1))));
         Ok(Self {
             source: repair,
             path: sources.path(&file),
             statement,
+            deadlines: deadlines.collect(),
         })
     }
 }

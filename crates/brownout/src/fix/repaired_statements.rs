@@ -77,21 +77,23 @@ fn memberships(statements: &[StatementPlace], frames: &[Frame]) -> Vec<Membershi
                 true => &frames[innermost..],
                 false => &frames[innermost..=innermost],
             };
-            within
-                .iter()
-                .any(|frame| statement.contains(frame))
-                .then_some(Membership {
-                    repair,
-                    is_direct: !statement.is_loop
-                        && innermost == 0
-                        && statement.contains(&frames[0]),
-                    is_flushed: statement
-                        .store
-                        .as_ref()
-                        .is_none_or(|store| is_at(&frames[innermost], store)),
-                })
+            let at = within.iter().position(|frame| statement.contains(frame));
+            at.map(|at| Membership {
+                repair,
+                calls: calls(&frames[..innermost + at]),
+                is_direct: !statement.is_loop && innermost == 0 && statement.contains(&frames[0]),
+                is_flushed: statement
+                    .store
+                    .as_ref()
+                    .is_none_or(|store| is_at(&frames[innermost], store)),
+            })
         });
     members.collect()
+}
+
+/// How many functions have these frames: those that are inlined belong to the function around them.
+fn calls(frames: &[Frame]) -> usize {
+    frames.iter().filter(|frame| !frame.inlined).count()
 }
 
 fn is_at(frame: &Frame, (file, store): &(String, StoreSpan)) -> bool {
@@ -150,8 +152,26 @@ mod tests {
         let found = memberships(&statements, &library);
         assert_eq!(found.len(), 1);
         assert!(!found[0].is_direct);
+        assert_eq!(found[0].calls, 1);
         assert!(memberships(&statements, &[frame(4, "/program")])[0].is_direct);
         let callee = [frame(9, "/program"), frame(4, "/program")];
         assert_eq!(memberships(&statements, &callee), []);
+    }
+
+    #[test]
+    fn an_inlined_function_is_no_call() {
+        let statement = StatementPlace {
+            file: "/x.c".into(),
+            span: span((4, 5), (4, 12)),
+            includes_callees: true,
+            is_loop: false,
+            store: None,
+        };
+        let mut inlined = frame(9, "/program");
+        inlined.inlined = true;
+        let stack = [inlined, frame(4, "/program")];
+        let calls = |stack: &[Frame]| memberships(std::slice::from_ref(&statement), stack)[0].calls;
+        assert_eq!(calls(&stack), 0);
+        assert_eq!(calls(&[frame(9, "/program"), frame(4, "/program")]), 1);
     }
 }

@@ -22,6 +22,10 @@ pub struct RunSurvey {
     pub idioms: Idioms,
     /// Lines of statements that store to more than one cache line, or through a library.
     spread: FxHashSet<Line>,
+    /// Lines with instructions that store.
+    stored: FxHashSet<Line>,
+    /// Lines that skip cache lines from one store to the next, more often than not.
+    sparse: FxHashSet<Line>,
 }
 
 impl RunSurvey {
@@ -29,6 +33,17 @@ impl RunSurvey {
     pub fn is_in_one_line(&self, frame: &Frame) -> bool {
         let line = frame.file.clone().zip(frame.line);
         line.is_some_and(|line| !self.spread.contains(&line))
+    }
+
+    /// Whether the source line has instructions that store.
+    pub fn has_stores(&self, file: &str, line: u32) -> bool {
+        self.stored.contains(&(file.to_owned(), line))
+    }
+
+    /// Whether the statement at this frame, if it is in a loop, stores to neighbouring cache lines.
+    pub fn is_dense(&self, frame: &Frame) -> bool {
+        let line = frame.file.clone().zip(frame.line);
+        line.is_some_and(|line| !self.sparse.contains(&line))
     }
 
     pub fn of(
@@ -41,6 +56,7 @@ impl RunSurvey {
             stacks: StackTable::new(&trace.header().cwd),
             known: FxHashMap::default(),
             last: FxHashMap::default(),
+            steps: FxHashMap::default(),
             sources,
         };
         let mut progress = console.progress("looking at flushes and fences", Some(trace.events()));
@@ -49,6 +65,7 @@ impl RunSurvey {
             Ok(ControlFlow::Continue(()))
         })?;
         trace.rewind()?;
+        survey.found.sparse = survey.sparse_lines();
         Ok(survey.found)
     }
 }
@@ -60,6 +77,9 @@ struct SurveyPass<'a> {
     known: FxHashMap<(StackId, CallEffect), Option<(Line, bool)>>,
     /// The last store of each thread: its line in the source, and its cache line.
     last: FxHashMap<(u32, u32), (Line, u64, u64)>,
+    /// For each line that stores, the end of its last store, how often it went on near there, and how often elsewhere. A compiler can have
+    /// made several instructions of one store, which take turns.
+    steps: FxHashMap<Line, (u64, u64, u64)>,
     sources: &'a ProgramSources,
 }
 
@@ -100,8 +120,26 @@ impl SurveyPass<'_> {
             if first != last || continues || !is_direct {
                 self.found.spread.insert(line.clone());
             }
+            self.note_step(&line, addr.0, bytes.len() as u64);
+            self.found.stored.insert(line.clone());
             self.last.insert(thread, (line, last, event.pc.0));
         }
+    }
+
+    fn note_step(&mut self, line: &Line, addr: u64, len: u64) {
+        let steps = self.steps.entry(line.clone());
+        let (end, near, far) = steps.or_insert((addr, 0, 0));
+        match addr.abs_diff(*end) <= 64 {
+            true => *near += 1,
+            false => *far += 1,
+        }
+        *end = addr + len;
+    }
+
+    fn sparse_lines(&self) -> FxHashSet<Line> {
+        let steps = self.steps.iter();
+        let sparse = steps.filter(|(_, (_, near, far))| far > near);
+        sparse.map(|(line, _)| line.clone()).collect()
     }
 
     /// Notes the calls in whose course the event happens.

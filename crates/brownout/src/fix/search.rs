@@ -6,7 +6,7 @@
 //! comes back, it stays out. What other repairs happen to flush does not count: on other paths they flush something else, or too late.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
-use brownout_report::{Finding, FindingId};
+use brownout_report::{Finding, FindingId, Severity};
 
 use super::candidates::RepairTask;
 use super::planned_repair::PlannedRepair;
@@ -19,6 +19,8 @@ pub struct TaskSearch {
     finding: usize,
     key: FindingKey,
     id: FindingId,
+    /// The function at which the finding is shown.
+    function: Option<String>,
     is_pinned: bool,
     options: Vec<PlannedRepair>,
     /// The repair in use.
@@ -61,6 +63,12 @@ impl TaskSearch {
             finding,
             key: key(&task.rule, &task.stack),
             id: task.id.clone(),
+            function: task
+                .stack
+                .frames
+                .iter()
+                .find(|frame| !frame.is_library() && frame.line.is_some())
+                .and_then(|frame| frame.function.clone()),
             is_pinned: task.is_pinned,
             is_refused: options.is_empty(),
             options,
@@ -68,6 +76,11 @@ impl TaskSearch {
             refusal,
             is_covered: false,
         }
+    }
+
+    /// The number of the finding that it is a part of.
+    pub fn finding(&self) -> usize {
+        self.finding
     }
 
     /// The repair in use, if there is one.
@@ -123,17 +136,84 @@ impl TaskSearch {
     }
 }
 
-/// Finds repairs for the tasks.
+/// Makes the tasks of a finding that the repair of another one, of this number, has brought to light.
+pub type FurtherTasks<'a> = dyn Fn(usize, &Finding) -> Vec<TaskSearch> + 'a;
+
+/// So many times repairs are looked for that the repairs before have made necessary.
+const ROUNDS: usize = 3;
+
+/// Finds repairs for the tasks. An optimising compiler can have moved a store behind those that it has to precede; it then belongs to a
+/// finding only once the others are repaired. Such a store is repaired as a part of the finding.
 pub fn search(
     mut tasks: Vec<TaskSearch>,
     proof: &mut TraceProof<'_>,
+    further: &FurtherTasks<'_>,
 ) -> Result<SearchOutcome, Failure> {
-    let mut shown;
-    refuse_together(&mut tasks);
-    loop {
+    let mut shown = settle(&mut tasks, proof)?;
+    for _ in 0..ROUNDS {
+        let more = brought_to_light(&tasks, &shown.added, further);
+        if more.is_empty() {
+            break;
+        }
+        let before = tasks.len();
+        tasks.extend(more);
+        let with = settle(&mut tasks, proof)?;
+        // What does not help is not tried further.
+        if bugs(&with.added) >= bugs(&shown.added) {
+            tasks.truncate(before);
+            shown = settle(&mut tasks, proof)?;
+            break;
+        }
+        shown = with;
+    }
+    if fence_alone(&mut tasks, proof)? {
         shown = proof.judge(&repairs(&tasks))?;
+    }
+    let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
+    tasks.sort_by_key(|task| task.finding);
+    Ok(SearchOutcome {
+        tasks,
+        added: shown.added,
+        counts: shown.counts,
+        is_minimal,
+    })
+}
+
+fn bugs(findings: &[Finding]) -> usize {
+    let bugs = findings.iter();
+    bugs.filter(|finding| finding.severity == Severity::Bug)
+        .count()
+}
+
+/// Tasks for new bugs in the functions of repairs.
+fn brought_to_light(
+    tasks: &[TaskSearch],
+    added: &[Finding],
+    further: &FurtherTasks<'_>,
+) -> Vec<TaskSearch> {
+    let function = |finding: &Finding| finding.primary_frame().and_then(|at| at.function.clone());
+    let bugs = added
+        .iter()
+        .filter(|finding| finding.severity == Severity::Bug && function(finding).is_some());
+    let found = bugs.flat_map(|bug| {
+        let at = function(bug);
+        let mut repaired = tasks.iter().filter(|task| task.repair().is_some());
+        let cause = repaired.find(|task| task.function == at);
+        cause.map_or_else(Vec::new, |cause| further(cause.finding, bug))
+    });
+    found.filter(|task| !task.is_refused).collect()
+}
+
+/// Tries candidates until the trace shows none of the findings of tasks that are not refused.
+fn settle(
+    tasks: &mut [TaskSearch],
+    proof: &mut TraceProof<'_>,
+) -> Result<PatchedFindings, Failure> {
+    refuse_together(tasks);
+    loop {
+        let shown = proof.judge(&repairs(tasks))?;
         let mut changed = false;
-        for task in &mut tasks {
+        for task in tasks.iter_mut() {
             if task.is_refused || !task.shows_in_trace() {
                 continue;
             }
@@ -152,20 +232,10 @@ pub fn search(
             }
         }
         if !changed {
-            break;
+            return Ok(shown);
         }
-        refuse_together(&mut tasks);
+        refuse_together(tasks);
     }
-    if fence_alone(&mut tasks, proof)? {
-        shown = proof.judge(&repairs(&tasks))?;
-    }
-    let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
-    Ok(SearchOutcome {
-        tasks,
-        added: shown.added,
-        counts: shown.counts,
-        is_minimal,
-    })
 }
 
 /// Adds fences where a flush relies on the fence of another repair that is not always executed after it. Returns whether there are any.

@@ -371,3 +371,34 @@ fn an_asynchronous_sync_is_named_as_what_does_not_help() {
         assert!(message.ends_with(reason), "{message}");
     }
 }
+
+#[test]
+fn a_sync_that_fails_is_named_as_the_reason_in_all_results() {
+    // msync refuses these flags together.
+    let dir = TestDir::compiled(&["-g", "-DSYNC=(MS_SYNC|MS_ASYNC)"]);
+    let run = dir.check(&[], &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let warning = "msync of a mapped file failed with EINVAL: its data was not made durable";
+    assert_eq!(run.stderr.matches(warning).count(), 1, "{}", run.stderr);
+    let findings = dir.findings();
+    assert_eq!(findings[0]["rule"], "missing-flush", "{findings:?}");
+    let reason = "msync, which is called for it, fails with EINVAL";
+    let message = findings[0]["message"].as_str().unwrap();
+    assert!(message.ends_with(reason), "{message}");
+    let call = &findings[0]["stacks"][1];
+    assert_eq!(call["role"], "failed call", "{call}");
+    for artefact in ["junit.xml", "report.sarif", "report.html"] {
+        let text = dir.read(&format!("brownout.out/{artefact}"));
+        assert!(text.contains(reason), "{artefact}: {text}");
+    }
+    let run: Value = serde_json::from_str(&dir.read("brownout.out/run.json")).unwrap();
+    assert_eq!(run["exit_code"], 1, "{run}");
+    let recorded = dir.brownout(&["record", "-o", "trace", "--", "./counter", "other"]);
+    assert!(recorded.stderr.contains(warning), "{}", recorded.stderr);
+    let dumped = dir.brownout(&["dump", "brownout.out"]);
+    assert!(
+        dumped.stdout.contains("failed with EINVAL"),
+        "{}",
+        dumped.stdout
+    );
+}

@@ -183,6 +183,10 @@ fn recoveries_that_hang_do_not_hide_other_failures() {
     let result = run_file(&dir.path("brownout.out"));
     let reasons = result["reasons"].to_string();
     assert!(reasons.contains("had not ended"), "{result}");
+    let place = "may hang after a crash at ";
+    let said = reasons.split(place).nth(1).expect("it says where");
+    let line = said.split(['(', ';']).next().unwrap();
+    assert!(line.contains("locked.c:"), "{line}");
     let junit = dir.read("brownout.out/junit.xml");
     assert!(junit.contains("<error"), "{junit}");
 }

@@ -74,6 +74,25 @@ fn stores_in_the_wrong_order_are_a_bug_beside_the_missing_flush() {
     assert_eq!(found[1]["cause"], Value::Null, "no flush orders the stores");
 }
 
+#[test]
+fn a_store_that_is_never_flushed_does_not_hide_another_cause_at_the_same_line() {
+    let dir = TestDir::with("crash/announced.c", &["-g"]);
+    let arguments = ["check", "--strategy", "exhaustive", "--recover"];
+    let command = ["./announced {pm} check", "--", "./announced", "pool"];
+    let run = dir.brownout(&[&arguments[..], &command].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = dir.findings();
+    let missing: Vec<&str> = found
+        .iter()
+        .filter(|finding| finding["rule"] == "recovery-failed")
+        .flat_map(|finding| finding["stacks"].as_array().unwrap())
+        .filter(|stack| stack["role"] == "store that is missing")
+        .map(|stack| stack["frames"][0]["function"].as_str().unwrap())
+        .collect();
+    assert!(missing.contains(&"set_size"), "{missing:?}");
+    assert!(missing.contains(&"put_key"), "{missing:?}");
+}
+
 /// Rule, cause and joined rules of each finding in a directory.
 fn explained(dir: &TestDir, out: &str) -> Vec<(String, Value, Vec<String>)> {
     let found = findings(&dir.path(out)).into_iter().map(|finding| {
@@ -204,4 +223,32 @@ fn stores_that_lint_names_are_the_first_guesses_at_causes() {
         tests(&guessed) + 8 <= tests(&searched),
         "{guessed} {searched}"
     );
+}
+
+#[test]
+fn causes_are_searched_inside_operations_first() {
+    let dir = TestDir::with("crash/opened.c", &["-g"]);
+    let check = ["check", "--strategy", "prefix", "--op", "put", "--recover"];
+    let command = ["./opened {pm} check", "--", "./opened", "pool", "put"];
+    let run = dir.brownout(&[&check[..], &command].concat());
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let stores = |cause: &Value| cause["present"][0]["stack"].to_string();
+    let first = first_cause(&dir);
+    assert!(stores(&first).contains("\"put\""), "{first}");
+    assert!(!stores(&first).contains("open_pool"), "{first}");
+
+    let found = dir.findings();
+    assert_eq!(crash_rules(&found), ["recovery-failed"; 2], "{found:?}");
+    for finding in &found {
+        let there = functions(finding, "store that is there");
+        assert!(!there.is_empty(), "both are explained: {finding}");
+    }
+    let run_file = run_file(&dir.path("brownout.out"));
+    assert_eq!(run_file["exit_code"], 1, "{run_file}");
+    assert_eq!(run_file["verdict"], "findings", "{run_file}");
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(junit.contains("failures=\"2\""), "{junit}");
+    let sarif: Value = serde_json::from_str(&dir.read("brownout.out/report.sarif")).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2, "{sarif}");
 }

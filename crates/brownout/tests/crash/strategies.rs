@@ -307,6 +307,7 @@ impl Strategy for UnderEngine {
                 trace: Some(Arc::clone(&trace)),
                 reads: None,
                 held: false,
+                input: false,
             };
             let proposed = runner.run_under_engine(&image.files, task, engine)?;
             traces.lock().unwrap().push(trace);

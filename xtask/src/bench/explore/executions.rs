@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::explored_run::RecordedProgram;
+use super::explored_run::{RecordedProgram, Sampling};
 use super::{Misses, printed_rate};
 use crate::bench::crash::{program, run_quietly};
 use crate::programs::Built;
@@ -65,19 +65,15 @@ pub fn pmemobj(brownout: &Path, built: &[Built], place: &Path, rounds: usize) ->
     let target = program(built, "obj_inserts")?;
     let recorded = RecordedProgram::record(brownout, &target, INSERTS, &place.join("pmemobj"))?;
     let (mut bare, mut explored): (f64, f64) = (0.0, 0.0);
-    let mut last = None;
     for _ in 0..rounds.min(MOST_ROUNDS) {
         bare = bare.max(bare_rate(&mut recorded.recovery())?);
-        let run = recorded.explore()?;
+        let run = recorded.explore(Sampling::Nothing)?;
         explored = explored.max(run.executions as f64 / run.time.as_secs_f64());
-        last = Some(run);
     }
     println!("executions a second of pmemobj_open and a check, after {INSERTS} inserts");
     print_rates(bare, explored, "brownout crash, from start to report");
     println!("{:<44} {:>12.0} %", "aim", 100.0 * WANTED_SHARE);
-    if let Some(run) = last {
-        run.print();
-    }
+    recorded.explore(Sampling::Memory)?.print();
     fs::remove_dir_all(place.join("pmemobj"))?;
     let share = explored / bare;
     Ok((share < WANTED_SHARE)

@@ -33,7 +33,15 @@ pub struct ExploredRun {
     pub is_complete: bool,
     /// Why executions were no copies, and how often.
     pub run_anew: Vec<(String, u64)>,
+    /// Nothing if it was not sampled.
     pub memory: Memory,
+}
+
+/// Whether memory is sampled while an exploration runs, which then takes longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    Nothing,
+    Memory,
 }
 
 impl RecordedProgram {
@@ -71,7 +79,7 @@ impl RecordedProgram {
     }
 
     /// Explores the recovery.
-    pub fn explore(&self) -> Result<ExploredRun> {
+    pub fn explore(&self, sampling: Sampling) -> Result<ExploredRun> {
         let out = self.place.join("out");
         let recover = format!("{} check {}", self.program.display(), self.pool().display());
         let mut command = Command::new(&self.brownout);
@@ -85,7 +93,11 @@ impl RecordedProgram {
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         let started = Instant::now();
-        let (output, memory) = follow(command.spawn()?)?;
+        let child = command.spawn()?;
+        let (output, memory) = match sampling {
+            Sampling::Memory => follow(child)?,
+            Sampling::Nothing => (child.wait_with_output()?, Memory::default()),
+        };
         let time = started.elapsed();
         let remarks = String::from_utf8_lossy(&output.stderr);
         if output.status.code() != Some(0) {

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::Misses;
-use super::explored_run::{ExploredRun, RecordedProgram};
+use super::explored_run::{ExploredRun, RecordedProgram, Sampling};
 use crate::bench::crash::program;
 use crate::programs::Built;
 
@@ -33,7 +33,7 @@ pub fn run(brownout: &Path, built: &[Built], place: &Path) -> Result<Misses> {
         let entries = ENTRIES * times;
         let here = place.join("growth");
         let recorded = RecordedProgram::record(brownout, &target, entries, &here)?;
-        let run = recorded.explore()?;
+        let run = recorded.explore(Sampling::Memory)?;
         fs::remove_dir_all(&here)?;
         if !run.is_complete || run.executions != u64::from(entries) + 1 {
             bail!(

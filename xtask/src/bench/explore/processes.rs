@@ -48,7 +48,8 @@ impl Memory {
     }
 }
 
-/// Waits for a process, and samples its memory and that of all that it has started.
+/// Waits for a process, and samples its memory and that of all that it has started. That slows them down: the kernel counts the pages of
+/// all processes.
 pub fn follow(child: Child) -> Result<(Output, Memory)> {
     let pid = child.id();
     let (finished, stop) = mpsc::channel::<()>();

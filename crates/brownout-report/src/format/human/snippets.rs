@@ -27,6 +27,7 @@ impl Human {
                         primary: index == 0,
                     };
                     match files.iter_mut().find(|(name, _)| *name == file) {
+                        Some((_, lines)) if lines.iter().any(|known| known.is_same(&entry)) => {}
                         Some((_, lines)) => lines.push(entry),
                         None => files.push((file, vec![entry])),
                     }
@@ -66,6 +67,13 @@ struct Marked<'a> {
     role: &'a str,
     /// Whether it belongs to the first stack.
     primary: bool,
+}
+
+impl Marked<'_> {
+    /// Whether the same statement is marked in the same way: two stores of one call of a library are.
+    fn is_same(&self, other: &Self) -> bool {
+        self.line.statement == other.line.statement && self.role == other.role
+    }
 }
 
 /// The part of a file from the first to the last marked line; unmarked lines in between are folded.

@@ -86,6 +86,25 @@ fn both_stacks_are_marked_in_one_snippet() {
 }
 
 #[test]
+fn two_stores_of_one_statement_are_marked_once() {
+    let store = || {
+        stack(
+            "store that is there",
+            vec![frame("put", "/home/u/kv/kv.c", 5)],
+        )
+    };
+    let failure_point = stack("failure point", vec![frame("put", "/home/u/kv/kv.c", 7)]);
+    let stacks = vec![failure_point, store(), store()];
+    let text = shown(vec![Finding::new(
+        &FLUSH_RULE,
+        "m",
+        stacks,
+        Evidence::default(),
+    )]);
+    assert_eq!(text.matches("- store that is there").count(), 1, "{text}");
+}
+
+#[test]
 fn callers_are_shown_with_their_statement() {
     let file = "/home/u/kv/kv.c";
     let frames = vec![frame("put", file, 7), frame("main", file, 6)];

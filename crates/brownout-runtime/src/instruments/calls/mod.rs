@@ -12,8 +12,8 @@
 
 pub(crate) mod lock_functions;
 pub(crate) mod open_calls;
-mod symbols;
-mod table;
+pub(crate) mod symbols;
+pub(crate) mod table;
 mod thread;
 
 pub use open_calls::OpenCalls;

@@ -21,7 +21,7 @@ mod file_reads;
 mod mailbox;
 mod mapping;
 mod open_bytes;
-mod other_files;
+pub(crate) mod other_files;
 mod read_calls;
 
 use crate::instruments::Instrument;

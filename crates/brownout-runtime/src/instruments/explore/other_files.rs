@@ -45,7 +45,7 @@ pub fn note(nr: u32, args: &[u64; 6]) {
 }
 
 /// The directory and the path that a call is given.
-fn named(nr: u32, args: &[u64; 6]) -> Option<(i32, u64)> {
+pub(crate) fn named(nr: u32, args: &[u64; 6]) -> Option<(i32, u64)> {
     match nr {
         linux::__NR_openat
         | linux::__NR_newfstatat

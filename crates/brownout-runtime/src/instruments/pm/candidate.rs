@@ -10,7 +10,8 @@ const PROT_WRITE: u64 = linux::PROT_WRITE as u64;
 /// the target may write. If what the target reads is observed, it need not be able to write.
 pub fn is_candidate(prot: u64, flags: u64, fd: i32) -> bool {
     let shared = matches!(flags & 0xf, 1 | 3);
-    if !shared || flags & u64::from(linux::MAP_ANONYMOUS) != 0 || fd < 0 {
+    // Executions that are only counted are not recorded.
+    if wire::wants_fuzz() || !shared || flags & u64::from(linux::MAP_ANONYMOUS) != 0 || fd < 0 {
         return false;
     }
     let Some(stat) = sys::fstat(fd) else {

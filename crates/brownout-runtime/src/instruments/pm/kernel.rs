@@ -21,6 +21,7 @@ pub use io_uring::collect;
 pub(crate) use outputs::Extent;
 pub use read_files::mapped_unobserved;
 pub use store::write;
+pub(crate) use write_back::synchronized;
 
 use self::file::WriteTarget;
 use self::redirect::Call;
@@ -124,6 +125,8 @@ pub fn syscall(
             read_files::used(context, nr, &args, raw);
             done_to_files(context, nr, &args, raw, target);
             names::changed(context, nr, &args, replaces_unknown);
+        } else {
+            write_back::failed(context, nr, &args, raw);
         }
     }
     outcome
@@ -173,12 +176,14 @@ fn elsewhere(
     let target = file::write_target(nr, &args);
     let replaces_unknown = names::replaces_unknown(nr, &args);
     let outcome = make(context, nr, args);
-    if let Outcome::Done(raw) = outcome
-        && !is_err(raw)
-    {
-        read_files::used(context, nr, &args, raw);
-        done_to_files(context, nr, &args, raw, target);
-        names::changed(context, nr, &args, replaces_unknown);
+    if let Outcome::Done(raw) = outcome {
+        if is_err(raw) {
+            write_back::failed(context, nr, &args, raw);
+        } else {
+            read_files::used(context, nr, &args, raw);
+            done_to_files(context, nr, &args, raw, target);
+            names::changed(context, nr, &args, replaces_unknown);
+        }
     }
     outcome
 }

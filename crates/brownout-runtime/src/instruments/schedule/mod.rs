@@ -31,10 +31,12 @@ use crate::arch::translator::translate::Emission;
 use crate::arch::{self, Instruction};
 use crate::instruments::baton::Baton;
 use crate::instruments::{Instrument, Resumption};
-use crate::lock::Lock;
+use crate::lock::{Lock, is_single};
 use crate::sys::linux;
 use crate::translator::cache::EPOCH;
 use crate::translator::context::Context;
+use crate::translator::dispatch::with_translator;
+use crate::translator::process;
 use crate::translator::syscall::{Outcome, attend_to};
 use crate::wire;
 use brownout_ring::input;
@@ -70,6 +72,9 @@ pub struct ScheduleArea {
 /// What is known of the code.
 pub struct ScheduleCode {
     is_active: bool,
+    /// Whether steps and branches are counted. With one thread they need not be; executions, which have to be fast, begin when they create
+    /// another one.
+    counts: bool,
     /// Instructions that instruments observe: they access persistent memory.
     observed: FastSet<u64>,
 }
@@ -124,6 +129,7 @@ impl Instrument for Scheduler {
     fn code() -> ScheduleCode {
         ScheduleCode {
             is_active: wire::schedule().is_some(),
+            counts: !wire::wants_fuzz(),
             observed: FastSet::default(),
         }
     }
@@ -145,8 +151,17 @@ impl Instrument for Scheduler {
     }
 
     fn about_to_share(forks: bool) {
-        if forks && wire::schedule().is_some() {
+        if wire::schedule().is_none() {
+            return;
+        }
+        if forks {
             wire::note_input(input::PROCESSES);
+        } else if is_single() && !process::is_vfork_child() {
+            with_translator(|translator| {
+                if !core::mem::replace(&mut translator.instrumented.schedule.counts, true) {
+                    translator.cache.invalidate_all();
+                }
+            });
         }
     }
 
@@ -194,7 +209,7 @@ impl Instrument for Scheduler {
     }
 
     fn before(code: &mut ScheduleCode, insn: &Instruction, out: &mut Emission<'_>) {
-        if code.is_active {
+        if code.is_active && code.counts {
             code::before(insn, code.observed.contains(&arch::pc(insn)), out);
         }
     }

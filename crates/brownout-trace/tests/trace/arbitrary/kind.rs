@@ -151,8 +151,9 @@ impl Kind {
                     StoreFlavor::Temporal,
                     StoreFlavor::NonTemporal,
                     StoreFlavor::Direct,
+                    StoreFlavor::Modifying,
                 ];
-                let flavor = flavors[usize::from(flavor) % 3];
+                let flavor = flavors[usize::from(flavor) % flavors.len()];
                 EventKind::Store {
                     addr: Address(addr),
                     bytes,

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use brownout_engine::{NameNote, WrittenFile};
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{
-    Address, Definitions, Event, EventCounts, EventKind, FileId, ProcessId, RENAME_NOTE, ThreadId,
+    Address, Definitions, Event, EventCounts, EventKind, FailedSync, FileId, ProcessId,
+    RENAME_NOTE, ThreadId,
 };
 use rustc_hash::FxHashMap;
 
@@ -84,7 +85,9 @@ impl Census {
         if !is_gap || self.notes.len() >= MAX_NOTES {
             return;
         }
-        let text = NameNote::parse(note).map_or_else(|| note.to_owned(), |note| note.sentence());
+        let name = NameNote::parse(note).map(|note| note.sentence());
+        let failed = || FailedSync::parse(note).map(|failed| failed.to_string());
+        let text = name.or_else(failed).unwrap_or_else(|| note.to_owned());
         if !self.notes.contains(&text) {
             self.notes.push(text);
         }

@@ -1,5 +1,6 @@
-//! Write-back of candidates: `msync`, `fsync` and similar calls.
+//! Write-back of candidates: `msync`, `fsync` and similar calls, and their failures.
 
+use super::written_files::decimal;
 use crate::instruments::events::calling_context;
 use crate::instruments::pm::candidates;
 use crate::plain_data::PlainData;
@@ -7,7 +8,7 @@ use crate::sys;
 use crate::sys::linux;
 use crate::translator::context::Context;
 use crate::wire::Head;
-use brownout_ring::{self as ring, FileAt, kind};
+use brownout_ring::{self as ring, FAILED_SYNC, FileAt, kind};
 
 /// Records write-back of candidates.
 pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
@@ -75,6 +76,54 @@ pub fn synchronized(context: &mut Context, nr: u32, args: &[u64; 6]) {
         }
         _ => {}
     }
+}
+
+/// Notes that a call has failed with `raw` which should have written candidates back. `sync_file_range` guarantees nothing anyway.
+pub fn failed(context: &mut Context, nr: u32, args: &[u64; 6], raw: sys::Raw) {
+    let (name, numbers) = match nr {
+        linux::__NR_msync => {
+            let [addr, len, flags, ..] = *args;
+            let end = addr.saturating_add(len);
+            if flags & u64::from(linux::MS_SYNC) == 0
+                || candidates::overlapping(addr, end).is_empty()
+            {
+                return;
+            }
+            ("msync", [addr, len])
+        }
+        linux::__NR_fsync | linux::__NR_fdatasync => {
+            let stat = sys::fstat(args[0] as i32);
+            let known = |stat: &linux::stat| candidates::is_known_file(stat.st_dev, stat.st_ino);
+            let Some(stat) = stat.filter(known) else {
+                return;
+            };
+            let name = match nr {
+                linux::__NR_fsync => "fsync",
+                _ => "fdatasync",
+            };
+            (name, [stat.st_dev, stat.st_ino])
+        }
+        _ => return,
+    };
+    let head = Head {
+        kind: kind::NOTE,
+        pc: context.pc,
+        context: calling_context::context_of(context),
+        ..Head::default()
+    };
+    let mut buffers = [[0u8; 20]; 3];
+    let [error, first, second] = &mut buffers;
+    let parts: [&[u8]; 8] = [
+        FAILED_SYNC.as_bytes(),
+        name.as_bytes(),
+        b" ",
+        decimal(raw.wrapping_neg(), error),
+        b" ",
+        decimal(numbers[0], first),
+        b" ",
+        decimal(numbers[1], second),
+    ];
+    context.wire.record(head, &parts);
 }
 
 fn sync(context: &mut Context, flags: u16, addr: u64, file: FileAt, len: u64) {

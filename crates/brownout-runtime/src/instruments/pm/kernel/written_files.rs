@@ -141,7 +141,7 @@ fn is_new(digest: u64) -> bool {
     false
 }
 
-fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
+pub(super) fn decimal(mut number: u64, buffer: &mut [u8; 20]) -> &[u8] {
     let mut at = buffer.len();
     loop {
         at -= 1;

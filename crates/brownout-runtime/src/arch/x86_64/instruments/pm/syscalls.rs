@@ -53,6 +53,22 @@ pub const LINK: u32 = linux::__NR_link;
 /// The call that takes a name from a file; its path is its first argument.
 pub const UNLINK: u32 = linux::__NR_unlink;
 
+/// Calls that change names or attributes of files.
+pub const CHANGE_NAMES: &[u32] = &[
+    linux::__NR_unlink,
+    linux::__NR_rename,
+    linux::__NR_link,
+    linux::__NR_symlink,
+    linux::__NR_mkdir,
+    linux::__NR_rmdir,
+    linux::__NR_mknod,
+    linux::__NR_chmod,
+    linux::__NR_chown,
+    linux::__NR_lchown,
+    linux::__NR_utime,
+    linux::__NR_utimes,
+];
+
 /// Whether a call that has succeeded opened a file and truncated it.
 pub fn truncates(nr: u32, args: &[u64; 6]) -> bool {
     match nr {

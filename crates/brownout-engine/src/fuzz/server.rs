@@ -1,0 +1,483 @@
+//! The server: where the target waits, and how it is copied for each execution.
+
+use super::execution::{Execution, ExecutionEnd};
+use super::operations::{self, PmOperation};
+use super::persistent_files::{FuzzedFiles, Restored};
+use super::process_end;
+use super::shared::Shared;
+use super::{FuzzServerError, FuzzTarget, InputChannel};
+use crate::launch::{Launch, launch_with};
+use crate::loader_image::LOADER;
+use crate::program::Program;
+use crate::schedule::Unpinned;
+use crate::sys::memory::{MemfdUse, create_memfd};
+use crate::sys::process::{self, FixedAddresses, Pid, WaitMode};
+use crate::sys::signals::SignalGate;
+use crate::target::TargetError;
+use crate::wire::Wire;
+use brownout_ring::fuzz::{EDGES, FuzzPage, goal, station, turn};
+use brownout_ring::option;
+use brownout_trace::replay::Content;
+use rustix::process::Signal;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Seek as _};
+use std::os::unix::fs::FileExt as _;
+use std::time::{Duration, Instant};
+
+/// The time that a target has to come to its fork point is that of so many executions, and no less than [`START_LIMIT`].
+const START_FACTOR: u32 = 20;
+const START_LIMIT: Duration = Duration::from_secs(10);
+/// How often a process that runs to its fork point is looked after.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Where the target is copied for each execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForkPoint {
+    /// Before it first uses its input.
+    Input,
+    /// Before it first uses a persistent file.
+    BeforeFiles(Obstacle),
+    /// Nowhere: it is started for each execution.
+    StartPerRun(Obstacle),
+}
+
+/// Why a target is not copied where it first uses its input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// It has so many threads there.
+    Threads(u32),
+    /// It ends without using the input.
+    InputUnused,
+    /// It does not come there in time.
+    TooSlow,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Threads(count) => {
+                write!(f, "it has {count} threads when it first uses its input")
+            }
+            Self::InputUnused => f.write_str("it ends before it uses its input"),
+            Self::TooSlow => f.write_str("it takes too long to come to where it uses its input"),
+        }
+    }
+}
+
+impl fmt::Display for ForkPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input => f.write_str("copied at the first use of the input"),
+            Self::BeforeFiles(obstacle) => write!(
+                f,
+                "copied before the first use of a persistent file, because {obstacle}"
+            ),
+            Self::StartPerRun(obstacle) => {
+                write!(f, "started for each execution, because {obstacle}")
+            }
+        }
+    }
+}
+
+/// The processes that wait.
+enum Waiting {
+    /// One that has used neither the input nor a persistent file.
+    AtInput(Pid),
+    /// One that has not used a persistent file; and a copy of it that has, and waits for the input.
+    WithImage {
+        root: Pid,
+        image: Pid,
+    },
+    /// One that has not used a persistent file.
+    BeforeFiles {
+        root: Pid,
+        obstacle: Obstacle,
+    },
+    Nowhere(Obstacle),
+}
+
+/// How a process came to a station, or did not.
+enum Arrival {
+    At(usize),
+    Passed(u32),
+    Ended(ExecutionEnd),
+    TooSlow,
+}
+
+/// A target that is run on one input after the other. Its processes are killed when this is dropped.
+pub struct FuzzServer {
+    // Dropped last: processes use the wire until they are killed.
+    wire: Wire,
+    shared: Shared,
+    gate: SignalGate,
+    program: Program,
+    target: FuzzTarget,
+    input: File,
+    files: FuzzedFiles,
+    image: Vec<Option<Content>>,
+    waiting: Waiting,
+    /// Whether an execution has run whose effects on persistent files are there.
+    is_dirty: bool,
+    edges: Vec<u8>,
+    has_fixed_addresses: bool,
+}
+
+pub(super) fn set_up(error: io::Error) -> FuzzServerError {
+    TargetError::SetUp(error).into()
+}
+
+impl FuzzServer {
+    /// Starts the target, with the persistent files as they are now for an image, and runs it to its fork point.
+    pub fn start(target: &FuzzTarget) -> Result<Self, FuzzServerError> {
+        let program = Program::find(&target.command).map_err(TargetError::from)?;
+        let gate = SignalGate::open().map_err(set_up)?;
+        let options = option::FUZZ | option::REPEATED | option::SCHEDULE;
+        let wire = Wire::create(options).map_err(set_up)?;
+        wire.put_schedule(target.schedule).map_err(set_up)?;
+        // Nobody reads records.
+        wire.turn_off();
+        let shared = Shared::map(wire.file()).map_err(set_up)?;
+        let input = open_input(&target.input)?;
+        shared.configure(target, &input)?;
+        let files = FuzzedFiles::of(target)?;
+        let mut server = Self {
+            wire,
+            shared,
+            gate,
+            program,
+            target: target.clone(),
+            input,
+            image: files.now(Some(&[]))?,
+            files,
+            waiting: Waiting::Nowhere(Obstacle::InputUnused),
+            is_dirty: false,
+            edges: vec![0; EDGES],
+            has_fixed_addresses: true,
+        };
+        server.prepare()?;
+        Ok(server)
+    }
+
+    /// Where the target is copied for each execution.
+    pub fn fork_point(&self) -> ForkPoint {
+        match &self.waiting {
+            Waiting::AtInput(_) | Waiting::WithImage { .. } => ForkPoint::Input,
+            Waiting::BeforeFiles { obstacle, .. } => ForkPoint::BeforeFiles(obstacle.clone()),
+            Waiting::Nowhere(obstacle) => ForkPoint::StartPerRun(obstacle.clone()),
+        }
+    }
+
+    /// What the target uses that can make executions of the same input differ.
+    pub fn unpinned(&self) -> Vec<Unpinned> {
+        Unpinned::of(self.wire.inputs(), self.has_fixed_addresses)
+    }
+
+    /// Whether stores to persistent files were found that the runtime had not noticed; files are then compared as a whole after each execution.
+    pub fn has_unnoticed_stores(&self) -> bool {
+        self.files.is_unreliable()
+    }
+
+    /// The operation with this identity, if an execution has made it.
+    pub fn operation(&self, identity: u64) -> Option<PmOperation> {
+        operations::find(self.page(), identity)
+    }
+
+    /// Lets the following executions start on an image: what the persistent files hold, in the order of the target's, or `None` for a file that does
+    /// not exist. If the target uses the files before its input, it does so now: what this has shown is returned.
+    pub fn set_image(
+        &mut self,
+        image: &[Option<Content>],
+    ) -> Result<Option<Execution<'_>>, FuzzServerError> {
+        if image.len() != self.files.len() {
+            return Err(FuzzServerError::Image {
+                given: image.len(),
+                expected: self.files.len(),
+            });
+        }
+        self.image = image.to_vec();
+        self.run_on_image()
+    }
+
+    /// The persistent files as the last execution has left them, in the order of the target's; `None` if a file does not exist.
+    pub fn files(&self) -> Result<Vec<Option<Content>>, FuzzServerError> {
+        self.files.now(self.shared.changed_pages().as_deref())
+    }
+
+    /// Runs the target on an input.
+    pub fn execute(&mut self, input: &[u8]) -> Result<Execution<'_>, FuzzServerError> {
+        self.undo()?;
+        self.put_input(input)?;
+        self.shared.begin_execution(goal::END);
+        self.is_dirty = true;
+        let started = Instant::now();
+        let pid = match self.copy()? {
+            Some(pid) => pid,
+            None => {
+                // What waited has ended: somebody has killed it.
+                self.prepare()?;
+                self.put_input(input)?;
+                self.shared.begin_execution(goal::END);
+                self.copy()?.ok_or(FuzzServerError::Copy)?
+            }
+        };
+        let end = process_end::wait_until(pid, started + self.target.timeout)
+            .map_err(FuzzServerError::Wait)?;
+        self.shared.copy_edges(&mut self.edges);
+        Ok(Execution {
+            end,
+            duration: started.elapsed(),
+            server: self,
+        })
+    }
+
+    /// A process that runs the execution which has begun; `None` if it could not be made.
+    fn copy(&mut self) -> Result<Option<Pid>, FuzzServerError> {
+        let (waits, which) = match self.waiting {
+            Waiting::AtInput(root) => (root, station::BEFORE_INPUT),
+            Waiting::WithImage { image, .. } => (image, station::BEFORE_INPUT),
+            Waiting::BeforeFiles { root, .. } => (root, station::BEFORE_FILES),
+            Waiting::Nowhere(_) => return self.launch().map(Some),
+        };
+        Ok(self.copy_at(waits, which))
+    }
+
+    fn copy_at(&self, waits: Pid, which: usize) -> Option<Pid> {
+        let is_alive = || matches!(process::wait(waits, WaitMode::Poll), Ok(None));
+        let copy = self.shared.copy(which, is_alive)?;
+        Some(Pid(copy as i32))
+    }
+
+    /// Starts the target and runs it to its first station.
+    fn prepare(&mut self) -> Result<(), FuzzServerError> {
+        self.end_processes();
+        self.files.put(&self.image)?;
+        self.is_dirty = false;
+        self.put_input(&[])?;
+        self.shared.begin_execution(goal::STATION);
+        let root = self.launch()?;
+        self.waiting = match self.arrival(root)? {
+            Arrival::At(station::BEFORE_INPUT) => Waiting::AtInput(root),
+            Arrival::At(_) => Waiting::BeforeFiles {
+                root,
+                obstacle: Obstacle::InputUnused,
+            },
+            Arrival::Passed(threads) => {
+                end(root);
+                Waiting::Nowhere(Obstacle::Threads(threads))
+            }
+            Arrival::Ended(_) => Waiting::Nowhere(Obstacle::InputUnused),
+            Arrival::TooSlow => {
+                end(root);
+                Waiting::Nowhere(Obstacle::TooSlow)
+            }
+        };
+        self.is_dirty = true;
+        self.run_on_image().map(|_| ())
+    }
+
+    /// Makes a process that has used the image and waits for the input, if the target does it in this order.
+    fn run_on_image(&mut self) -> Result<Option<Execution<'_>>, FuzzServerError> {
+        let root = match self.waiting {
+            Waiting::BeforeFiles { root, .. } => Some(root),
+            Waiting::WithImage { root, image } => {
+                end(image);
+                Some(root)
+            }
+            Waiting::AtInput(_) | Waiting::Nowhere(_) => None,
+        };
+        self.files.put(&self.image)?;
+        self.is_dirty = false;
+        let Some(root) = root else { return Ok(None) };
+        self.shared.clear_station(station::BEFORE_INPUT);
+        self.put_input(&[])?;
+        self.shared.begin_execution(goal::STATION);
+        let started = Instant::now();
+        let copy = self.copy_at(root, station::BEFORE_FILES);
+        let image = copy.ok_or(FuzzServerError::Copy)?;
+        let before_files = |obstacle| Waiting::BeforeFiles { root, obstacle };
+        let arrival = self.arrival(image)?;
+        let (waiting, end) = match arrival {
+            Arrival::At(_) => {
+                let changed = self.shared.changed_pages();
+                self.files.keep(changed.as_deref())?;
+                (Waiting::WithImage { root, image }, ExecutionEnd::AtInput)
+            }
+            Arrival::Passed(threads) => {
+                end(image);
+                let obstacle = Obstacle::Threads(threads);
+                (before_files(obstacle), ExecutionEnd::AtInput)
+            }
+            Arrival::Ended(ended) => (before_files(Obstacle::InputUnused), ended),
+            Arrival::TooSlow => {
+                end(image);
+                (before_files(Obstacle::TooSlow), ExecutionEnd::TimedOut)
+            }
+        };
+        self.is_dirty = matches!(waiting, Waiting::BeforeFiles { .. });
+        self.waiting = waiting;
+        self.shared.copy_edges(&mut self.edges);
+        Ok(Some(Execution {
+            end,
+            duration: started.elapsed(),
+            server: self,
+        }))
+    }
+
+    /// Restores the persistent files after an execution.
+    fn undo(&mut self) -> Result<(), FuzzServerError> {
+        if !self.is_dirty {
+            return Ok(());
+        }
+        let changed = self.shared.changed_pages();
+        let restored = self.files.restore(changed.as_deref())?;
+        self.is_dirty = false;
+        if restored == Restored::Anew && matches!(self.waiting, Waiting::WithImage { .. }) {
+            self.run_on_image()?;
+        }
+        Ok(())
+    }
+
+    /// Starts the target.
+    fn launch(&mut self) -> Result<Pid, FuzzServerError> {
+        if self.target.input == InputChannel::Stdin {
+            self.input.rewind().map_err(set_up)?;
+        }
+        let nothing = File::options().read(true).write(true).open("/dev/null");
+        let nothing = nothing.map_err(set_up)?;
+        let input = match self.target.input {
+            InputChannel::Stdin => &self.input,
+            InputChannel::File(_) => &nothing,
+        };
+        let addresses = FixedAddresses::begin();
+        self.has_fixed_addresses = addresses.is_allowed();
+        self.target.repetition.prepare();
+        let details = Launch {
+            streams: Some([input, &nothing, &nothing]),
+            environment: &self.target.environment,
+            directory: self.target.directory.as_deref(),
+        };
+        let launched = launch_with(
+            LOADER,
+            &self.program,
+            self.wire.file(),
+            &self.gate,
+            &details,
+        );
+        let launched = launched.map_err(|source| TargetError::Start {
+            path: self.program.path.clone(),
+            source,
+        })?;
+        Ok(launched.pid)
+    }
+
+    /// Waits until a process comes to a station or ends.
+    fn arrival(&self, pid: Pid) -> Result<Arrival, FuzzServerError> {
+        let limit = (self.target.timeout * START_FACTOR).max(START_LIMIT);
+        let deadline = Instant::now() + limit;
+        let stations = &self.page().stations;
+        loop {
+            let turns = self.shared.wait_at_stations(LOOK);
+            for (which, turn) in turns.into_iter().enumerate() {
+                let waits = stations[which]
+                    .pid
+                    .load(std::sync::atomic::Ordering::Relaxed);
+                match turn {
+                    turn::WAITING if waits == pid.0 as u32 => return Ok(Arrival::At(which)),
+                    turn::PASSED => {
+                        let threads = &stations[which].threads;
+                        let threads = threads.load(std::sync::atomic::Ordering::Relaxed);
+                        self.shared.clear_station(which);
+                        return Ok(Arrival::Passed(threads));
+                    }
+                    _ => {}
+                }
+            }
+            let ended = process::wait(pid, WaitMode::Poll).map_err(FuzzServerError::Wait)?;
+            if let Some(ended) = ended {
+                return Ok(Arrival::Ended(process_end::of(ended.end)));
+            }
+            if Instant::now() >= deadline {
+                return Ok(Arrival::TooSlow);
+            }
+        }
+    }
+
+    fn put_input(&mut self, bytes: &[u8]) -> Result<(), FuzzServerError> {
+        let put = |file: &File| {
+            if file.metadata()?.len() != bytes.len() as u64 {
+                file.set_len(bytes.len() as u64)?;
+            }
+            file.write_all_at(bytes, 0)
+        };
+        put(&self.input).map_err(|source| input_error(&self.target.input, source))
+    }
+
+    fn end_processes(&mut self) {
+        match self.waiting {
+            Waiting::AtInput(root) | Waiting::BeforeFiles { root, .. } => end(root),
+            Waiting::WithImage { root, image } => {
+                end(image);
+                end(root);
+            }
+            Waiting::Nowhere(_) => {}
+        }
+        self.waiting = Waiting::Nowhere(Obstacle::InputUnused);
+        self.shared.clear_station(station::BEFORE_FILES);
+        self.shared.clear_station(station::BEFORE_INPUT);
+    }
+
+    pub(super) fn page(&self) -> &FuzzPage {
+        self.shared.page()
+    }
+
+    pub(super) fn edges(&self) -> &[u8] {
+        &self.edges
+    }
+
+    pub(super) fn changed_pages(&self) -> Option<Vec<(usize, u64)>> {
+        self.shared.changed_pages()
+    }
+
+    pub(super) fn is_at_input(&self) -> bool {
+        matches!(
+            self.waiting,
+            Waiting::AtInput(_) | Waiting::WithImage { .. }
+        )
+    }
+}
+
+impl Drop for FuzzServer {
+    fn drop(&mut self) {
+        self.end_processes();
+    }
+}
+
+/// Kills and waits for a process.
+fn end(pid: Pid) {
+    process::kill(pid, Signal::KILL);
+    let _ = process::wait(pid, WaitMode::Block);
+}
+
+fn open_input(channel: &InputChannel) -> Result<File, FuzzServerError> {
+    let opened = match channel {
+        InputChannel::Stdin => create_memfd(c"input", MemfdUse::Data),
+        InputChannel::File(path) => File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(path),
+    };
+    opened.map_err(|source| input_error(channel, source))
+}
+
+fn input_error(channel: &InputChannel, source: io::Error) -> FuzzServerError {
+    match channel {
+        InputChannel::Stdin => set_up(source),
+        InputChannel::File(path) => FuzzServerError::Input {
+            path: path.clone(),
+            source,
+        },
+    }
+}

@@ -1,0 +1,344 @@
+//! A campaign: what its workers share, and what they report (PMFuzz §4.5).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use brownout_recovery::Outcome;
+use brownout_trace::selection::Patterns;
+
+use crate::campaign_file::CampaignFile;
+use crate::corpus::Corpus;
+use crate::cover::cover;
+use crate::error::FuzzError;
+use crate::executor::{ExecutionEnd, Executor};
+use crate::feedback::Feedback;
+use crate::grammar::Grammar;
+use crate::image::{ImageId, ImageOrigin, StartImage};
+use crate::image_store::ImageStore;
+use crate::mutation::MutationOptions;
+use crate::test_case::{ListedCase, TestCase};
+use crate::worker::Worker;
+
+/// How a campaign is run.
+pub struct CampaignOptions {
+    /// The results directory.
+    pub out: PathBuf,
+    pub seeds: Vec<Vec<u8>>,
+    pub tokens: Vec<Vec<u8>>,
+    pub grammar: Option<Grammar>,
+    pub longest_input: usize,
+    /// The probability of a crash image before a store.
+    pub crash_rate: f64,
+    /// Bytes that images may take on disk.
+    pub disk_limit: u64,
+    /// Determines all random choices; with several workers, their order is left to the system.
+    pub random_seed: u64,
+    pub patterns: Option<Patterns>,
+    pub jobs: usize,
+}
+
+/// What a worker has found that someone has to look at.
+#[derive(Debug)]
+pub enum Discovery {
+    /// A test case with a new path through persistent memory was recorded.
+    Path {
+        case: u64,
+        image: ImageId,
+        input: Vec<u8>,
+        trace: PathBuf,
+    },
+    Misbehaviour(Box<Misbehaviour>),
+    /// A worker cannot continue.
+    Failed(FuzzError),
+}
+
+/// The target failed on a test case, natively too.
+#[derive(Debug)]
+pub struct Misbehaviour {
+    pub input: Vec<u8>,
+    pub image: ImageId,
+    pub end: ExecutionEnd,
+    /// The native run.
+    pub outcome: Outcome,
+}
+
+/// Figures of a campaign at one time.
+#[derive(Clone, Debug, Default)]
+pub struct CampaignStatus {
+    pub elapsed: Duration,
+    pub executions: u64,
+    /// Transitions between operations on persistent memory that were seen.
+    pub transitions: usize,
+    /// Parts of the code that were executed.
+    pub edges: usize,
+    pub corpus: usize,
+    /// Test cases that are not the same in each execution.
+    pub unstable: u64,
+    pub images: usize,
+    pub evicted: u64,
+    /// Bytes of images and inputs on disk.
+    pub disk: u64,
+    /// Failures of the target that a native run did not repeat.
+    pub unconfirmed: u64,
+    pub last_new_path: Option<Duration>,
+}
+
+impl CampaignStatus {
+    /// The share of test cases that are the same in each execution.
+    pub fn stability(&self) -> f64 {
+        match self.corpus {
+            0 => 1.0,
+            corpus => 1.0 - self.unstable as f64 / corpus as f64,
+        }
+    }
+}
+
+/// Starts an executor for a target with these persistent files.
+pub type StartExecutor<'a> = dyn Fn(&[PathBuf]) -> Result<Box<dyn Executor>, FuzzError> + Sync + 'a;
+
+/// What workers share under one lock.
+pub(crate) struct Shared {
+    pub feedback: Feedback,
+    /// What executions that failed have shown.
+    pub failures: Feedback,
+    pub corpus: Corpus,
+    pub images: ImageStore,
+    /// The persistent files of the target, in the order of the files of images.
+    pub files: Vec<PathBuf>,
+    /// What can make executions differ, one phrase each.
+    pub unpinned: Vec<String>,
+    pub last_new_path: Option<Duration>,
+    pub unconfirmed: u64,
+    /// How executions start.
+    pub mode: Option<String>,
+    file: CampaignFile,
+}
+
+/// A campaign that is under way.
+pub struct FuzzCampaign {
+    pub(crate) options: CampaignOptions,
+    pub(crate) executions: AtomicU64,
+    shared: Mutex<Shared>,
+    stop: AtomicBool,
+    started: Instant,
+    /// How long earlier processes have worked on it.
+    before: Duration,
+    discoveries: Sender<Discovery>,
+    /// Test cases of an earlier process.
+    listed: Vec<(ListedCase, Vec<u8>)>,
+}
+
+impl FuzzCampaign {
+    /// Begins a campaign in a results directory, or continues the one of `earlier`.
+    pub fn new(
+        options: CampaignOptions,
+        earlier: CampaignFile,
+    ) -> Result<(Self, Receiver<Discovery>), FuzzError> {
+        let listed = Corpus::listed(&options.out)?;
+        let mut images = ImageStore::create(&options.out, options.disk_limit)?;
+        images.load()?;
+        let (discoveries, received) = channel();
+        let campaign = Self {
+            executions: AtomicU64::new(earlier.executions),
+            before: Duration::try_from_secs_f64(earlier.seconds).unwrap_or_default(),
+            shared: Mutex::new(Shared {
+                feedback: Feedback::default(),
+                failures: Feedback::default(),
+                corpus: Corpus::create(&options.out)?,
+                images,
+                files: earlier.paths(),
+                unpinned: Vec::new(),
+                last_new_path: None,
+                unconfirmed: 0,
+                mode: None,
+                file: earlier,
+            }),
+            stop: AtomicBool::new(false),
+            started: Instant::now(),
+            discoveries,
+            listed,
+            options,
+        };
+        campaign.save()?;
+        Ok((campaign, received))
+    }
+
+    /// Runs workers until [`stop`](Self::stop). `meanwhile` runs on this thread and must return when the campaign is over.
+    pub fn run<T>(&self, start: &StartExecutor<'_>, meanwhile: impl FnOnce() -> T) -> T {
+        let prepared = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for number in 0..self.options.jobs.max(1) {
+                let prepared = &prepared;
+                scope.spawn(move || {
+                    if let Err(error) = self.work(number, start, prepared) {
+                        self.report(Discovery::Failed(error));
+                        prepared.store(true, Ordering::SeqCst);
+                    }
+                });
+            }
+            let result = meanwhile();
+            self.stop();
+            result
+        })
+    }
+
+    fn work(
+        &self,
+        number: usize,
+        start: &StartExecutor<'_>,
+        prepared: &AtomicBool,
+    ) -> Result<(), FuzzError> {
+        if number > 0 {
+            // The first worker finds out what the persistent files are, and runs the seeds.
+            while !prepared.load(Ordering::SeqCst) && !self.is_over() {
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
+        if self.is_over() {
+            return Ok(());
+        }
+        let files = self.lock().files.clone();
+        let executor = start(&files)?;
+        let seed = self.options.random_seed.wrapping_add(number as u64);
+        let mut worker = Worker::new(self, executor, files, seed)?;
+        if number == 0 {
+            worker.prepare(&self.listed)?;
+            prepared.store(true, Ordering::SeqCst);
+        }
+        worker.run()
+    }
+
+    pub(crate) fn mutation_options(&self) -> MutationOptions {
+        MutationOptions {
+            tokens: self.options.tokens.clone(),
+            grammar: self.options.grammar.clone(),
+            longest_input: self.options.longest_input,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn report(&self, discovery: Discovery) {
+        // It is received as long as the campaign runs.
+        let _ = self.discoveries.send(discovery);
+    }
+
+    /// Lets the workers end after their present execution.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    pub fn elapsed(&self) -> Duration {
+        self.before + self.started.elapsed()
+    }
+
+    /// How long this process has worked on it.
+    pub fn elapsed_here(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub fn status(&self) -> CampaignStatus {
+        let shared = self.lock();
+        CampaignStatus {
+            elapsed: self.elapsed(),
+            executions: self.executions.load(Ordering::Relaxed),
+            transitions: shared.feedback.transitions(),
+            edges: shared.feedback.edges(),
+            corpus: shared.corpus.cases().len(),
+            unstable: shared.corpus.unstable(),
+            images: shared.images.ids().len(),
+            evicted: shared.images.evicted(),
+            disk: shared.images.disk() + shared.corpus.disk(),
+            unconfirmed: shared.unconfirmed,
+            last_new_path: shared.last_new_path,
+        }
+    }
+
+    /// Writes how far the campaign is.
+    pub fn save(&self) -> Result<(), FuzzError> {
+        let mut shared = self.lock();
+        let files = shared.files.clone();
+        shared.file.set_paths(&files);
+        shared.file.executions = self.executions.load(Ordering::Relaxed);
+        shared.file.seconds = self.elapsed().as_secs_f64();
+        shared.file.write(&self.options.out)
+    }
+
+    /// Notes that the recording of a test case was examined.
+    pub fn examined(&self, case: u64) -> Result<(), FuzzError> {
+        self.lock().corpus.mark_examined(case)
+    }
+
+    /// The persistent files that the target has used.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.lock().files.clone()
+    }
+
+    /// How executions start, once it is known: a phrase about the target.
+    pub fn mode(&self) -> Option<String> {
+        self.lock().mode.clone()
+    }
+
+    /// What can make executions of the same test case differ, one phrase each.
+    pub fn unpinned(&self) -> Vec<String> {
+        self.lock().unpinned.clone()
+    }
+
+    /// The numbers of test cases that are not the same in each execution.
+    pub fn unstable_cases(&self) -> Vec<u64> {
+        let shared = self.lock();
+        let cases = shared.corpus.cases().iter();
+        let unstable = cases.filter(|case| !case.is_stable);
+        unstable.map(|case| case.number).collect()
+    }
+
+    /// The content of an image, if it was not evicted.
+    pub fn image(&self, id: ImageId) -> Option<StartImage> {
+        self.lock().images.image(id)
+    }
+
+    /// How an image came about: from the root to it.
+    pub fn chain(&self, id: ImageId) -> Vec<ImageOrigin> {
+        let shared = self.lock();
+        let mut chain = Vec::new();
+        let mut next = Some(id);
+        while let Some(origin) = next.and_then(|id| shared.images.origin(id)) {
+            next = origin.parent();
+            chain.push(origin.clone());
+        }
+        chain.reverse();
+        chain
+    }
+
+    /// The input of a test case.
+    pub fn input(&self, case: u64) -> Option<Vec<u8>> {
+        let shared = self.lock();
+        shared.corpus.case(case).map(|case| case.input.clone())
+    }
+
+    /// The numbers of few test cases that show what all show.
+    pub fn minimal_corpus(&self) -> Vec<u64> {
+        let cases: Vec<TestCase> = self.lock().corpus.cases().to_vec();
+        cover(&cases)
+    }
+
+    /// Where recordings of test cases are until they are examined.
+    pub fn recording(&self, case: u64) -> PathBuf {
+        recording(&self.options.out, case)
+    }
+}
+
+/// The path of the recording of a test case.
+pub(crate) fn recording(out: &Path, case: u64) -> PathBuf {
+    out.join("recordings").join(format!("{case:06}.trace"))
+}

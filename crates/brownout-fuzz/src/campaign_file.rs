@@ -1,0 +1,96 @@
+//! `campaign.json`: what a campaign is about, by which it can be continued.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use brownout_recovery::path_text;
+use serde::{Deserialize, Serialize};
+
+use crate::error::FuzzError;
+use crate::image_store::write_atomically;
+
+const NAME: &str = "campaign.json";
+const VERSION: u32 = 1;
+
+/// What is known about a campaign besides its corpus and its images.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CampaignFile {
+    pub version: u32,
+    /// The program and its arguments, as text.
+    pub command: Vec<String>,
+    pub directory: String,
+    /// The patterns that select persistent files.
+    pub patterns: Vec<String>,
+    /// The persistent files that the target has used, as in [`path_text`].
+    pub files: Vec<String>,
+    pub executions: u64,
+    pub seconds: f64,
+}
+
+impl CampaignFile {
+    pub fn new(command: Vec<String>, directory: &Path, patterns: Vec<String>) -> Self {
+        Self {
+            version: VERSION,
+            command,
+            directory: path_text::to_text(directory),
+            patterns,
+            files: Vec::new(),
+            executions: 0,
+            seconds: 0.0,
+        }
+    }
+
+    /// The campaign in a results directory, if there is one.
+    pub fn read(out: &Path) -> Result<Option<Self>, FuzzError> {
+        let path = out.join(NAME);
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(FuzzError::Read { path, source }),
+            Ok(text) => text,
+        };
+        let malformed = |why: String| FuzzError::Malformed {
+            path: path.clone(),
+            why,
+        };
+        let file: Self =
+            serde_json::from_slice(&text).map_err(|error| malformed(error.to_string()))?;
+        match file.version {
+            VERSION => Ok(Some(file)),
+            other => Err(malformed(format!(
+                "it has version {other}; this brownout continues campaigns of version {VERSION}"
+            ))),
+        }
+    }
+
+    pub fn write(&self, out: &Path) -> Result<(), FuzzError> {
+        let path = out.join(NAME);
+        let text = serde_json::to_vec_pretty(self).map_err(|error| FuzzError::Malformed {
+            path: path.clone(),
+            why: error.to_string(),
+        })?;
+        write_atomically(&path, &text)
+    }
+
+    /// Whether it is a campaign with the same program and arguments.
+    pub fn is_of(&self, other: &Self) -> bool {
+        let parts = |file: &Self| {
+            (
+                file.command.clone(),
+                file.directory.clone(),
+                file.patterns.clone(),
+            )
+        };
+        parts(self) == parts(other)
+    }
+
+    pub fn paths(&self) -> Vec<PathBuf> {
+        let files = self.files.iter();
+        files
+            .filter_map(|text| path_text::from_text(text))
+            .collect()
+    }
+
+    pub fn set_paths(&mut self, paths: &[PathBuf]) {
+        self.files = paths.iter().map(|path| path_text::to_text(path)).collect();
+    }
+}

@@ -1,0 +1,73 @@
+//! Runs test cases. The campaign knows executors by this trait only.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use brownout_recovery::Outcome;
+use brownout_trace::replay::Content;
+
+use crate::error::FuzzError;
+use crate::image::StartImage;
+
+/// How often things happened, by their identity, in ascending order of identities.
+pub type Counts = Vec<(u64, u32)>;
+
+/// Runs test cases, one after the other. Each starts from the same state, but for its image and its input.
+pub trait Executor {
+    /// Runs the target, and counts what it does.
+    fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError>;
+
+    /// The persistent files as the last execution has left them.
+    fn files(&mut self) -> Result<Vec<Option<Content>>, FuzzError>;
+
+    /// The persistent files that the target uses on an input.
+    fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError>;
+
+    /// Runs the target, and records it to the file `trace`.
+    fn record(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        trace: &Path,
+    ) -> Result<Outcome, FuzzError>;
+
+    /// Runs the target natively, and determines where it fails.
+    fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError>;
+
+    /// Runs the target from now on with these persistent files, the content of which images have in this order.
+    fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError>;
+
+    /// How executions start, in a phrase.
+    fn mode(&self) -> String;
+}
+
+/// How an execution ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExecutionEnd {
+    Exited(i32),
+    Killed(i32),
+    TimedOut,
+    OutOfMemory,
+}
+
+impl ExecutionEnd {
+    /// Whether the target failed in a way that no input excuses.
+    pub fn is_failure(self) -> bool {
+        !matches!(self, Self::Exited(_))
+    }
+}
+
+/// What one execution has shown.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    pub end: ExecutionEnd,
+    pub duration: Duration,
+    /// Transitions between operations on persistent memory.
+    pub transitions: Counts,
+    /// Parts of the code.
+    pub edges: Counts,
+    /// Whether the run may have used persistent files that are not known.
+    pub may_use_others: bool,
+    /// What can make executions of the same test case differ, one phrase each.
+    pub unpinned: Vec<String>,
+}

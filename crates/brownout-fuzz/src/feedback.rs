@@ -1,0 +1,141 @@
+//! What is new about an execution (PMFuzz Algorithms 1 and 2).
+//!
+//! Counts fall into AFL's buckets. A transition between operations on persistent memory that was never seen counts most, then a
+//! transition in a bucket that was never seen, then code in a bucket that was never seen.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::executor::{Counts, Execution};
+
+/// How much an execution adds to what is known; greater is more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Novelty {
+    Nothing,
+    /// Code that was never executed, or never that often.
+    Code,
+    /// A known transition, in a number that was never seen.
+    Count,
+    /// A transition that was never seen.
+    Transition,
+}
+
+/// Everything that the executions of a campaign have shown.
+#[derive(Debug, Default)]
+pub struct Feedback {
+    transitions: FxHashMap<u64, u8>,
+    edges: FxHashMap<u64, u8>,
+}
+
+/// The bucket of a count, as one bit.
+pub fn bucket(count: u32) -> u8 {
+    match count {
+        0 => 0,
+        1 => 1,
+        2 => 2,
+        3 => 4,
+        4..=7 => 8,
+        8..=15 => 16,
+        16..=31 => 32,
+        32..=127 => 64,
+        128.. => 128,
+    }
+}
+
+impl Feedback {
+    /// What is new about an execution.
+    pub fn judge(&self, execution: &Execution) -> Novelty {
+        let by_transition =
+            execution
+                .transitions
+                .iter()
+                .map(|&(key, count)| match self.transitions.get(&key) {
+                    None => Novelty::Transition,
+                    Some(seen) if seen & bucket(count) == 0 => Novelty::Count,
+                    Some(_) => Novelty::Nothing,
+                });
+        let best = by_transition.max().unwrap_or(Novelty::Nothing);
+        if best > Novelty::Nothing {
+            return best;
+        }
+        let is_new = |&(key, count): &(u64, u32)| {
+            let seen = self.edges.get(&key);
+            seen.is_none_or(|seen| seen & bucket(count) == 0)
+        };
+        match execution.edges.iter().any(is_new) {
+            true => Novelty::Code,
+            false => Novelty::Nothing,
+        }
+    }
+
+    /// The transitions of an execution that were never seen.
+    pub fn unseen(&self, execution: &Execution) -> Vec<u64> {
+        let keys = execution.transitions.iter().map(|&(key, _)| key);
+        keys.filter(|key| !self.transitions.contains_key(key))
+            .collect()
+    }
+
+    /// Remembers an execution.
+    pub fn learn(&mut self, execution: &Execution) {
+        add(&mut self.transitions, &execution.transitions);
+        add(&mut self.edges, &execution.edges);
+    }
+
+    /// How many transitions were seen.
+    pub fn transitions(&self) -> usize {
+        self.transitions.len()
+    }
+
+    /// How many parts of the code were seen.
+    pub fn edges(&self) -> usize {
+        self.edges.len()
+    }
+}
+
+fn add(seen: &mut FxHashMap<u64, u8>, counts: &Counts) {
+    for &(key, count) in counts {
+        *seen.entry(key).or_default() |= bucket(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::executor::ExecutionEnd;
+
+    fn execution(transitions: &[(u64, u32)], edges: &[(u64, u32)]) -> Execution {
+        Execution {
+            end: ExecutionEnd::Exited(0),
+            duration: Duration::ZERO,
+            transitions: transitions.to_vec(),
+            edges: edges.to_vec(),
+            may_use_others: false,
+            unpinned: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_unseen_transition_counts_more_than_a_new_count_and_that_more_than_code() {
+        let mut feedback = Feedback::default();
+        feedback.learn(&execution(&[(1, 1)], &[(7, 1)]));
+        let judge = |transitions: &[_], edges: &[_]| feedback.judge(&execution(transitions, edges));
+        assert_eq!(judge(&[(1, 1)], &[(7, 1)]), Novelty::Nothing);
+        assert_eq!(judge(&[(1, 1)], &[(7, 1), (8, 1)]), Novelty::Code);
+        assert_eq!(judge(&[(1, 1)], &[(7, 2)]), Novelty::Code);
+        assert_eq!(judge(&[(1, 3)], &[(8, 1)]), Novelty::Count);
+        assert_eq!(judge(&[(1, 3), (2, 1)], &[]), Novelty::Transition);
+        assert_eq!(feedback.unseen(&execution(&[(1, 9), (2, 1)], &[])), [2]);
+    }
+
+    #[test]
+    fn counts_of_one_bucket_are_equal() {
+        let mut feedback = Feedback::default();
+        feedback.learn(&execution(&[(1, 5)], &[]));
+        assert_eq!(feedback.judge(&execution(&[(1, 7)], &[])), Novelty::Nothing);
+        assert_eq!(feedback.judge(&execution(&[(1, 8)], &[])), Novelty::Count);
+        assert_eq!((feedback.transitions(), feedback.edges()), (1, 0));
+    }
+}

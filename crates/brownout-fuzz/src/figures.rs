@@ -1,0 +1,65 @@
+//! Figures of a campaign over time, as a table of comma-separated values.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::campaign::CampaignStatus;
+use crate::error::FuzzError;
+
+const NAME: &str = "figures.csv";
+const HEAD: &str = "seconds,executions,executions_per_second,pm_paths,edges,corpus,images,findings,stability,disk_bytes\n";
+
+/// Appends a line at a time.
+#[derive(Debug)]
+pub struct Figures {
+    path: PathBuf,
+    file: File,
+    last: (f64, u64),
+}
+
+impl Figures {
+    /// Continues the table in a results directory, or begins one.
+    pub fn open(out: &Path) -> Result<Self, FuzzError> {
+        let path = out.join(NAME);
+        let failed = |source| FuzzError::Write {
+            path: path.clone(),
+            source,
+        };
+        let options = OpenOptions::new().create(true).append(true).open(&path);
+        let mut file = options.map_err(failed)?;
+        if file.seek(SeekFrom::End(0)).map_err(failed)? == 0 {
+            file.write_all(HEAD.as_bytes()).map_err(failed)?;
+        }
+        Ok(Self {
+            path,
+            file,
+            last: (0.0, 0),
+        })
+    }
+
+    /// Adds a line, and returns the executions per second since the last one.
+    pub fn add(&mut self, status: &CampaignStatus, findings: usize) -> Result<f64, FuzzError> {
+        let seconds = status.elapsed.as_secs_f64();
+        let (then, executions) = std::mem::replace(&mut self.last, (seconds, status.executions));
+        let done = status.executions.saturating_sub(executions) as f64;
+        let rate = done / (seconds - then).max(0.001);
+        let line = format!(
+            "{seconds:.1},{},{rate:.1},{},{},{},{},{findings},{:.4},{}\n",
+            status.executions,
+            status.transitions,
+            status.edges,
+            status.corpus,
+            status.images,
+            status.stability(),
+            status.disk,
+        );
+        self.file
+            .write_all(line.as_bytes())
+            .map_err(|source| FuzzError::Write {
+                path: self.path.clone(),
+                source,
+            })?;
+        Ok(rate)
+    }
+}

@@ -1,0 +1,216 @@
+//! An executor that copies the target for each execution: at the first use of its input, or before it uses its persistent files.
+//!
+//! What the target does up to there, such as opening its files and recovery, is done once for each image. It counts as a part of each
+//! execution on that image. Recordings and native runs start the target, as [`StartPerRun`] does; so do executions before the
+//! persistent files are known, and those of a target that the engine cannot copy.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use brownout_engine::Repetition;
+use brownout_engine::fuzz::{ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
+use brownout_recovery::{FuzzOutcome, FuzzSandbox, Outcome, Recovery};
+use brownout_trace::replay::Content;
+
+use crate::error::FuzzError;
+use crate::executor::{Counts, Execution, ExecutionEnd, Executor};
+use crate::image::StartImage;
+use crate::start_per_run::{StartPerRun, TargetDescription};
+
+/// Copies the target for each execution.
+pub struct ForkServer {
+    target: TargetDescription,
+    files: Vec<PathBuf>,
+    starts: StartPerRun,
+    copies: Option<Copies>,
+    /// Why the target is started for each execution, if it is.
+    why_not: Option<String>,
+}
+
+/// A target that waits to be copied, and the image on which it was opened.
+struct Copies {
+    sandbox: FuzzSandbox,
+    image: Option<StartImage>,
+    /// What the target did up to its input.
+    opening: Option<FuzzOutcome>,
+    /// Whether the last execution was that.
+    is_opening: bool,
+}
+
+impl ForkServer {
+    pub fn new(target: TargetDescription, files: &[PathBuf]) -> Result<Self, FuzzError> {
+        let starts = StartPerRun::new(target.clone(), files)?;
+        let mut server = Self {
+            target,
+            files: files.to_vec(),
+            starts,
+            copies: None,
+            why_not: None,
+        };
+        server.start_copies();
+        Ok(server)
+    }
+
+    /// Starts the target that is copied. If that is not possible, each execution starts the target.
+    fn start_copies(&mut self) {
+        self.copies = None;
+        if self.files.is_empty() {
+            self.why_not = Some("its persistent files are not known yet".to_owned());
+            return;
+        }
+        let target = FuzzTarget {
+            command: self.target.command.clone(),
+            environment: Vec::new(),
+            directory: Some(self.target.directory.clone()),
+            input: match self.target.is_standard_input {
+                true => InputChannel::Stdin,
+                false => InputChannel::File(self.target.input.clone()),
+            },
+            files: self.files.clone(),
+            fork_at: None,
+            timeout: self.target.time_limit,
+            schedule: self.target.schedule,
+            repetition: Repetition::default(),
+            comparisons: false,
+        };
+        let sandbox = Recovery::new(&self.target.command_line, &self.target.directory);
+        let absent = vec![None; self.files.len()];
+        match FuzzSandbox::start(&self.target.server, &sandbox, &target, &absent) {
+            Ok(sandbox) => {
+                self.why_not = None;
+                self.copies = Some(Copies {
+                    sandbox,
+                    image: None,
+                    opening: None,
+                    is_opening: false,
+                });
+            }
+            Err(error) => self.why_not = Some(error.to_string()),
+        }
+    }
+}
+
+impl Copies {
+    fn execute(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        files: usize,
+    ) -> Result<Execution, FuzzError> {
+        let known = self.image.as_ref();
+        if !known.is_some_and(|known| Arc::ptr_eq(&known.files, &image.files)) {
+            let mut contents = image.files.to_vec();
+            contents.resize(files, None);
+            self.opening = self.sandbox.set_image(&contents)?;
+            self.image = Some(image.clone());
+        }
+        let ended = self.opening.as_ref();
+        let ended = ended.filter(|opening| opening.end != CopyEnd::AtInput);
+        self.is_opening = ended.is_some();
+        let outcome = match ended {
+            // The target does not come to its input on this image.
+            Some(opening) => opening.clone(),
+            None => self.sandbox.execute(input)?,
+        };
+        let transitions = |outcome: &FuzzOutcome| -> Counts {
+            let counts = outcome.transitions.iter();
+            counts
+                .map(|(transition, count)| (transition.key(), *count))
+                .collect()
+        };
+        let edges = |outcome: &FuzzOutcome| -> Counts {
+            let counts = outcome.edges.iter();
+            counts
+                .map(|&(edge, count)| (u64::from(edge), u32::from(count)))
+                .collect()
+        };
+        let opening = self.opening.as_ref();
+        Ok(Execution {
+            end: match outcome.end {
+                CopyEnd::Exited(status) => ExecutionEnd::Exited(status),
+                CopyEnd::Killed(signal) => ExecutionEnd::Killed(signal),
+                CopyEnd::TimedOut => ExecutionEnd::TimedOut,
+                // It waits for more input than there is.
+                CopyEnd::AtInput => ExecutionEnd::Exited(0),
+            },
+            duration: outcome.duration,
+            transitions: united(&transitions(&outcome), opening.map(transitions)),
+            edges: united(&edges(&outcome), opening.map(edges)),
+            may_use_others: outcome.wrote_files,
+            unpinned: self.sandbox.unpinned().to_vec(),
+        })
+    }
+}
+
+/// The counts of an execution, with those up to its input.
+fn united(counts: &Counts, opening: Option<Counts>) -> Counts {
+    let mut all: BTreeMap<u64, u32> = counts.iter().copied().collect();
+    for (key, count) in opening.into_iter().flatten() {
+        let known = all.entry(key).or_default();
+        *known = (*known).max(count);
+    }
+    all.into_iter().collect()
+}
+
+impl Executor for ForkServer {
+    fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
+        let Some(copies) = &mut self.copies else {
+            return self.starts.execute(image, input);
+        };
+        match copies.execute(image, input, self.files.len()) {
+            Ok(execution) => Ok(execution),
+            Err(_) => {
+                // The target may have destroyed what copies it. A new one is tried once; its error counts.
+                self.start_copies();
+                match &mut self.copies {
+                    Some(copies) => copies.execute(image, input, self.files.len()),
+                    None => self.starts.execute(image, input),
+                }
+            }
+        }
+    }
+
+    fn files(&mut self) -> Result<Vec<Option<Content>>, FuzzError> {
+        match &mut self.copies {
+            Some(copies) if !copies.is_opening => Ok(copies.sandbox.files()?),
+            Some(copies) => Ok(copies
+                .image
+                .as_ref()
+                .map_or_else(Vec::new, |image| image.files.to_vec())),
+            None => self.starts.files(),
+        }
+    }
+
+    fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError> {
+        self.starts.persistent(image, input)
+    }
+
+    fn record(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        trace: &Path,
+    ) -> Result<Outcome, FuzzError> {
+        self.starts.record(image, input, trace)
+    }
+
+    fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
+        self.starts.diagnose(image, input)
+    }
+
+    fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError> {
+        self.starts.use_files(files)?;
+        self.files = files.to_vec();
+        self.start_copies();
+        Ok(())
+    }
+
+    fn mode(&self) -> String {
+        match (&self.copies, &self.why_not) {
+            (Some(copies), _) => copies.sandbox.fork_point().to_owned(),
+            (None, Some(why)) => format!("started for each execution, because {why}"),
+            (None, None) => self.starts.mode(),
+        }
+    }
+}

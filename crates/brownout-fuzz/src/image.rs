@@ -1,0 +1,174 @@
+//! Starting images: what is at the paths of the persistent files when the target starts.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use brownout_trace::replay::{Content, PAGE};
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Equal for equal images only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ImageId(pub u128);
+
+impl fmt::Display for ImageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl Serialize for ImageId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ImageId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let number = u128::from_str_radix(&text, 16);
+        number.map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Where an image comes from. Images are a tree: that of an input has the image on which the input ran as its parent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageOrigin {
+    /// There is no persistent file.
+    Absent,
+    /// The files that the user has at these paths.
+    User,
+    /// What the target left when it ran on `parent` with the input of a test case.
+    Left { parent: ImageId, case: u64 },
+    /// What a crash before an event of that run left.
+    Crash {
+        parent: ImageId,
+        case: u64,
+        event: u64,
+    },
+}
+
+impl ImageOrigin {
+    pub fn parent(&self) -> Option<ImageId> {
+        match self {
+            Self::Absent | Self::User => None,
+            Self::Left { parent, .. } | Self::Crash { parent, .. } => Some(*parent),
+        }
+    }
+}
+
+/// The content of all persistent files. A file that is not there, or that is not among them, does not exist.
+#[derive(Clone, Debug, Default)]
+pub struct StartImage {
+    pub files: Arc<Vec<Option<Content>>>,
+}
+
+impl StartImage {
+    pub fn new(mut files: Vec<Option<Content>>) -> Self {
+        // Files at the end that do not exist do not count: the number of files may grow.
+        while files.pop_if(|last| last.is_none()).is_some() {}
+        Self {
+            files: Arc::new(files),
+        }
+    }
+
+    /// The files that are at these paths now.
+    pub fn read(paths: &[PathBuf]) -> io::Result<Self> {
+        let files: io::Result<Vec<_>> = paths.iter().map(|path| read_file(path)).collect();
+        Ok(Self::new(files?))
+    }
+
+    /// Its identity; takes time proportional to its size.
+    pub fn id(&self) -> ImageId {
+        let files = self.files.iter();
+        let digests = files.flat_map(|content| {
+            let digest = content.as_ref().map_or(1, Content::digest);
+            digest.to_le_bytes()
+        });
+        ImageId(xxh3_128(&digests.collect::<Vec<u8>>()))
+    }
+
+    /// The same image, which shares the pages that are equal with its parent.
+    pub fn sharing_with(&self, parent: &Self) -> Self {
+        let files = self.files.iter().enumerate().map(|(number, content)| {
+            let content = content.as_ref()?;
+            let known = parent.files.get(number).and_then(Option::as_ref);
+            Some(known.map_or_else(|| content.clone(), |known| share(content, known)))
+        });
+        Self::new(files.collect())
+    }
+}
+
+/// The content of a file; `None` if there is no such file.
+fn read_file(path: &Path) -> io::Result<Option<Content>> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let mut content = Content::default();
+    content.resize(file.metadata()?.len());
+    let mut buffer = vec![0; 64 * PAGE];
+    let mut at = 0;
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(Some(content)),
+            count => {
+                content.write(at, &buffer[..count]);
+                at += count as u64;
+            }
+        }
+    }
+}
+
+/// Gives `content` the pages of `known` where both are equal.
+fn share(content: &Content, known: &Content) -> Content {
+    let mut shared = known.clone();
+    shared.resize(content.len());
+    for number in shared.pages_unlike(content) {
+        if shared.page(number) != content.page(number) {
+            let zeros = [0; PAGE];
+            let bytes = content.page(number).unwrap_or(&zeros);
+            shared.write(number * bytes.len() as u64, bytes);
+        }
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(len: u64, at: u64, byte: u8) -> Content {
+        let mut content = Content::default();
+        content.resize(len);
+        content.write(at, &[byte]);
+        content
+    }
+
+    #[test]
+    fn missing_files_at_the_end_do_not_count() {
+        let one = StartImage::new(vec![Some(content(4096, 0, 1))]);
+        let padded = StartImage::new(vec![Some(content(4096, 0, 1)), None]);
+        assert_eq!(one.id(), padded.id());
+        assert_eq!(StartImage::new(vec![None]).id(), StartImage::default().id());
+        let other = StartImage::new(vec![Some(content(4096, 0, 2))]);
+        assert_ne!(one.id(), other.id());
+    }
+
+    #[test]
+    fn an_image_that_shares_pages_is_the_same_image() {
+        let parent = StartImage::new(vec![Some(content(1 << 20, 5000, 1))]);
+        let mut changed = content(1 << 20, 9000, 7);
+        changed.write(1 << 19, b"far");
+        let child = StartImage::new(vec![Some(changed), Some(content(64, 0, 3))]);
+        let shared = child.sharing_with(&parent);
+        assert_eq!(shared.id(), child.id());
+        let grown = StartImage::new(vec![Some(content(3 << 20, 5000, 1))]);
+        assert_eq!(grown.sharing_with(&parent).id(), grown.id());
+        assert_eq!(parent.sharing_with(&grown).id(), parent.id());
+    }
+}

@@ -1,0 +1,59 @@
+//! Fuzzes a target: generates inputs *and* the persistent images that it starts on, and keeps those that take it along new paths through
+//! persistent memory.
+//!
+//! Implements PMFuzz §3 and §4, on LibAFL's mutators. A test case is an input and a starting image. The image is none, the user's
+//! files, what an earlier test case has left, or a crash image of an earlier test case. Each execution says how often the target went from one
+//! operation on persistent memory to another, and which code it executed; test cases with something new are kept and mutated further.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`executor`], `fork_server`, `start_per_run` | runs one test case, and says what it did |
+//! | `feedback` | what is new about an execution, and how much that counts (Algorithms 1 and 2) |
+//! | `image`, `image_store` | starting images: a tree of changes, each image once |
+//! | `crash_images` | images that a crash of a recorded test case leaves |
+//! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
+//! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination` | new inputs from old ones |
+//! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
+//! | `campaign_file`, `figures` | what is kept on disk, so that a campaign can be continued |
+//! | `rules` | crashes and hangs of the target |
+//!
+//! The caller examines recordings of test cases with new paths: see [`Discovery`].
+//!
+//! Can miss: what no input within the time shows; interleavings of threads other than that of the schedule; input that does not come from
+//! standard input or the input file.
+
+mod binary_strings;
+mod campaign;
+mod campaign_file;
+mod corpus;
+mod cover;
+mod crash_images;
+mod dictionary;
+mod error;
+pub mod executor;
+mod feedback;
+mod figures;
+mod fork_server;
+mod grammar;
+mod image;
+mod image_store;
+mod line_recombination;
+mod minimization;
+mod mutation;
+pub mod rules;
+mod start_per_run;
+mod test_case;
+mod worker;
+
+pub use binary_strings::binary_strings;
+pub use campaign::{CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour};
+pub use campaign_file::CampaignFile;
+pub use dictionary::{Dictionary, DictionaryError};
+pub use error::FuzzError;
+pub use feedback::Novelty;
+pub use figures::Figures;
+pub use fork_server::ForkServer;
+pub use grammar::{Grammar, GrammarError};
+pub use image::{ImageId, ImageOrigin, StartImage};
+pub use start_per_run::{StartPerRun, TargetDescription};
+pub use test_case::TestCase;

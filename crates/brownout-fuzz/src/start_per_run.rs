@@ -1,0 +1,162 @@
+//! An executor that starts the target for each execution, in a sandbox and under the engine.
+//!
+//! It works for any program that the engine can run. Per execution it costs the start of the program and of the engine.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use brownout_engine::{ThreadSchedule, WatchedFunction};
+use brownout_recovery::{
+    End, InputRun, Isolation, Outcome, Recovery, Sandbox, SandboxServerCommand,
+};
+use brownout_trace::replay::Content;
+
+use crate::error::FuzzError;
+use crate::executor::{Execution, ExecutionEnd, Executor};
+use crate::image::StartImage;
+
+/// A native run may take this many times the time limit before it counts as hung.
+const NATIVE_FACTOR: u32 = 4;
+
+/// The target, as the user describes it.
+#[derive(Clone, Debug)]
+pub struct TargetDescription {
+    /// The program and its arguments, in which the path of the input file stands for `@@`.
+    pub command: Vec<OsString>,
+    /// The same as a command line of a shell, with standard input redirected if the input is that.
+    pub command_line: String,
+    pub directory: PathBuf,
+    /// Where the target finds its input. Nothing is written there outside of sandboxes.
+    pub input: PathBuf,
+    pub is_standard_input: bool,
+    /// What selects persistent files; empty if they are recognised by their use.
+    pub patterns: Vec<OsString>,
+    pub watch: Vec<WatchedFunction>,
+    /// How long an execution may take.
+    pub time_limit: Duration,
+    pub schedule: ThreadSchedule,
+    pub server: SandboxServerCommand,
+}
+
+/// Starts the target for each execution.
+pub struct StartPerRun {
+    target: TargetDescription,
+    sandbox: Sandbox,
+    run: InputRun,
+    files: Vec<PathBuf>,
+    /// The persistent files as the last execution has left them.
+    left: Vec<Option<Content>>,
+}
+
+impl StartPerRun {
+    pub fn new(target: TargetDescription, files: &[PathBuf]) -> Result<Self, FuzzError> {
+        let (sandbox, run) = prepare(&target, files)?;
+        Ok(Self {
+            target,
+            sandbox,
+            run,
+            files: files.to_vec(),
+            left: Vec::new(),
+        })
+    }
+}
+
+impl StartPerRun {
+    /// Runs the command line of the target on the user's terminal.
+    pub fn run_interactively(&mut self, image: &StartImage, input: &[u8]) -> Result<(), FuzzError> {
+        Ok(self.sandbox.run_input_interactively(&image.files, input)?)
+    }
+}
+
+fn prepare(
+    target: &TargetDescription,
+    files: &[PathBuf],
+) -> Result<(Sandbox, InputRun), FuzzError> {
+    let native = Recovery::new(&target.command_line, &target.directory);
+    let with_input: Vec<PathBuf> = files.iter().chain([&target.input]).cloned().collect();
+    let sandbox = Sandbox::start(&target.server, &native, &with_input)?;
+    if sandbox.isolation() != Isolation::Layered {
+        return Err(FuzzError::Isolation(sandbox.isolation()));
+    }
+    let run = InputRun::new(&target.command, files, &target.input)
+        .with_patterns(&target.patterns)
+        .watching(&target.watch)
+        .from_standard_input(target.is_standard_input)
+        .under(target.schedule)
+        .with_time_limit(target.time_limit);
+    Ok((sandbox, run))
+}
+
+impl Executor for StartPerRun {
+    fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
+        let (outcome, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        let end = match outcome.end {
+            _ if observation.timed_out => ExecutionEnd::TimedOut,
+            End::Exited(status) => ExecutionEnd::Exited(status),
+            End::Signaled(signal) => ExecutionEnd::Killed(signal),
+            End::TimedOut => ExecutionEnd::TimedOut,
+            End::OutOfMemory => ExecutionEnd::OutOfMemory,
+        };
+        self.left = observation.files();
+        let may_use_others = {
+            let mut persistent = observation.persistent();
+            persistent.any(|path| !self.files.contains(&path))
+        };
+        Ok(Execution {
+            end,
+            duration: outcome.duration,
+            may_use_others,
+            transitions: observation.transitions,
+            edges: observation.edges,
+            unpinned: observation.unpinned,
+        })
+    }
+
+    fn files(&mut self) -> Result<Vec<Option<Content>>, FuzzError> {
+        Ok(self.left.clone())
+    }
+
+    fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError> {
+        let (_, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        Ok(observation.persistent().collect())
+    }
+
+    fn record(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        trace: &Path,
+    ) -> Result<Outcome, FuzzError> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(trace)
+            .map_err(|source| FuzzError::Write {
+                path: trace.to_owned(),
+                source,
+            })?;
+        Ok(self
+            .sandbox
+            .record_input(&self.run, &image.files, input, &Arc::new(file))?)
+    }
+
+    fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
+        let limit = self.target.time_limit * NATIVE_FACTOR;
+        Ok(self.sandbox.trace_input(&image.files, input, limit)?)
+    }
+
+    fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError> {
+        (self.sandbox, self.run) = prepare(&self.target, files)?;
+        self.files = files.to_vec();
+        Ok(())
+    }
+
+    fn mode(&self) -> String {
+        "started for each execution".to_owned()
+    }
+}

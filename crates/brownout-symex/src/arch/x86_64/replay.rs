@@ -1,0 +1,397 @@
+//! Replays a recorded path symbolically: what the target computed, as expressions over its input, and what the path requires of the input.
+//!
+//! Concrete values come from the recording, so that only instructions with symbolic operands are interpreted. Each register, flag and byte that
+//! replay has an expression for is compared with the recorded value. A difference is a fault of brownout; the value is then what it was.
+
+use std::rc::Rc;
+
+use iced_x86::{
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    Register, RflagsBits, UsedMemory,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::flags::{Flag, FlagName};
+use super::machine::{Memory, REGISTERS, ThreadState};
+use super::semantics::{Step, Unmodelled, gpr_number};
+use crate::expression::Dag;
+use crate::path::{PathBuilder, ReplayedPath};
+use crate::recording::{Bytes, Damaged, Record, Records};
+use crate::variables::VariableTable;
+
+/// What replay needs to know of an instruction.
+struct DecodedSite {
+    insn: Instruction,
+    reads_gprs: u32,
+    writes_gprs: u32,
+    reads_vectors: Vec<usize>,
+    /// Register, bytes that are written, whether the rest is cleared.
+    writes_vectors: Vec<(usize, usize)>,
+    reads_masks: u32,
+    writes_masks: u32,
+    reads_flags: Vec<FlagName>,
+    writes_flags: Vec<FlagName>,
+    memory: Vec<UsedMemory>,
+    is_repeated: bool,
+    is_indirect: bool,
+}
+
+impl DecodedSite {
+    fn decode(pc: u64, code: &[u8]) -> Self {
+        let insn = Decoder::with_ip(64, code, pc, DecoderOptions::NONE).decode();
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&insn);
+        let mut site = DecodedSite {
+            reads_gprs: 0,
+            writes_gprs: 0,
+            reads_vectors: Vec::new(),
+            writes_vectors: Vec::new(),
+            reads_masks: 0,
+            writes_masks: 0,
+            reads_flags: flags(insn.rflags_read()),
+            writes_flags: flags(insn.rflags_modified()),
+            memory: info.used_memory().to_vec(),
+            is_repeated: insn.is_string_instruction()
+                && (insn.has_rep_prefix() || insn.has_repne_prefix()),
+            is_indirect: matches!(
+                insn.flow_control(),
+                FlowControl::IndirectBranch | FlowControl::IndirectCall
+            ),
+            insn,
+        };
+        for used in info.used_registers() {
+            let (register, access) = (used.register(), used.access());
+            let (reads, writes) = (reads(access), writes(access));
+            if register.is_gpr() {
+                let bit = 1 << gpr_number(register);
+                site.reads_gprs |= if reads { bit } else { 0 };
+                site.writes_gprs |= if writes { bit } else { 0 };
+                // What is written in part, or perhaps not at all, may keep what it was.
+                if writes && register.size() < 4 || access == OpAccess::CondWrite {
+                    site.reads_gprs |= bit;
+                }
+            } else if register.is_vector_register() {
+                let number = register.number();
+                if reads {
+                    site.reads_vectors.push(number);
+                }
+                if writes {
+                    site.writes_vectors.push((number, register.size()));
+                }
+            } else if register.is_k() {
+                let bit = 1 << register.number();
+                site.reads_masks |= if reads { bit } else { 0 };
+                site.writes_masks |= if writes { bit } else { 0 };
+            }
+        }
+        site
+    }
+
+    /// Where an access to memory is, and how long.
+    fn range(&self, used: &UsedMemory, registers: &[u64; REGISTERS]) -> Option<(u64, u64)> {
+        let value = |register: Register, _, _| {
+            Some(match register {
+                Register::FS => registers[17],
+                Register::GS => registers[18],
+                _ if register.is_gpr64() => registers[gpr_number(register)],
+                _ if register.is_gpr32() => registers[gpr_number(register)] & 0xffff_ffff,
+                _ => 0,
+            })
+        };
+        let size = used.memory_size().size() as u64;
+        if used.index().is_vector_register() || size == 0 {
+            return None;
+        }
+        let addr = used.virtual_address(0, value)?;
+        if !self.is_repeated {
+            return Some((addr, size));
+        }
+        let count = registers[1];
+        let len = count.checked_mul(size).filter(|&len| len > 0)?;
+        const DIRECTION: u64 = 1 << 10;
+        match registers[16] & DIRECTION {
+            0 => Some((addr, len)),
+            _ => Some((addr.wrapping_sub(len - size), len)),
+        }
+    }
+}
+
+fn reads(access: OpAccess) -> bool {
+    use OpAccess::{CondRead, Read, ReadCondWrite, ReadWrite};
+    matches!(access, Read | CondRead | ReadWrite | ReadCondWrite)
+}
+
+fn writes(access: OpAccess) -> bool {
+    use OpAccess::{CondWrite, ReadCondWrite, ReadWrite, Write};
+    matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
+}
+
+fn flags(bits: u32) -> Vec<FlagName> {
+    let all = [
+        (RflagsBits::CF, FlagName::Carry),
+        (RflagsBits::PF, FlagName::Parity),
+        (RflagsBits::ZF, FlagName::Zero),
+        (RflagsBits::SF, FlagName::Sign),
+        (RflagsBits::OF, FlagName::Overflow),
+    ];
+    let named = all.into_iter().filter(|(bit, _)| bits & bit != 0);
+    named.map(|(_, name)| name).collect()
+}
+
+/// The replay of one path.
+struct Replay<'a> {
+    dag: Dag,
+    threads: FxHashMap<u32, ThreadState>,
+    thread: u32,
+    sites: FxHashMap<u32, Rc<DecodedSite>>,
+    memory: Memory,
+    path: PathBuilder,
+    executed: FxHashSet<u64>,
+    indirect: FxHashSet<(u64, u64)>,
+    /// The thread's last instruction was an indirect branch.
+    from: Option<u64>,
+    loads: Vec<Bytes<'a>>,
+    vectors: Vec<(u8, &'a [u8])>,
+    masks: Vec<(u8, u64)>,
+}
+
+/// Replays the records of a path. `is_symbolic` says which bytes of the sources are, `is_own` which code belongs to
+/// the program itself.
+pub fn replay(
+    records: &[u8],
+    variables: &mut VariableTable,
+    is_symbolic: &dyn Fn(u32, u64) -> bool,
+    is_own: &dyn Fn(u64) -> bool,
+) -> Result<ReplayedPath, Damaged> {
+    let mut replay = Replay {
+        dag: Dag::default(),
+        threads: FxHashMap::default(),
+        thread: 0,
+        sites: FxHashMap::default(),
+        memory: Memory::default(),
+        path: PathBuilder::default(),
+        executed: FxHashSet::default(),
+        indirect: FxHashSet::default(),
+        from: None,
+        loads: Vec::new(),
+        vectors: Vec::new(),
+        masks: Vec::new(),
+    };
+    for record in Records::new(records) {
+        match record? {
+            Record::Site { number, pc, code } => {
+                replay
+                    .sites
+                    .insert(number, Rc::new(DecodedSite::decode(pc, code)));
+            }
+            Record::Step {
+                number,
+                mask,
+                values,
+            } => replay.step(number, mask, values, is_own),
+            Record::Load(load) => replay.loads.push(load),
+            Record::Store(stored) => replay.stored(stored),
+            Record::Page(page) => replay.memory.add_page(page.addr, page.bytes),
+            Record::Vector { number, bytes } => replay.vectors.push((number, bytes)),
+            Record::Mask { number, value } => replay.masks.push((number, value)),
+            Record::Thread(thread) => {
+                replay.thread = thread;
+                replay.from = None;
+            }
+            Record::Symbolic { source, offset, at } => {
+                replay.memory.forget_pages();
+                for (index, &byte) in at.bytes.iter().enumerate() {
+                    let offset = offset + index as u64;
+                    let expr = is_symbolic(source, offset).then(|| {
+                        let variable = variables.variable(source, offset);
+                        replay.dag.variable(variable, byte)
+                    });
+                    replay.memory.set(at.addr.wrapping_add(index as u64), expr);
+                }
+            }
+            Record::Kernel { addr, len } => {
+                replay.memory.forget_pages();
+                replay.memory.clear(addr, len);
+            }
+            Record::Call { .. } => replay.memory.forget_pages(),
+        }
+    }
+    let Replay {
+        dag,
+        path,
+        executed,
+        indirect,
+        ..
+    } = replay;
+    Ok(ReplayedPath {
+        dag,
+        constraints: path.constraints,
+        concretised: path.concretised,
+        mismatches: path.mismatches,
+        overwritten: path.overwritten,
+        steps: path.steps,
+        symbolic_steps: path.symbolic_steps,
+        executed,
+        indirect,
+    })
+}
+
+impl Replay<'_> {
+    /// The last instruction has written memory.
+    fn stored(&mut self, stored: Bytes<'_>) {
+        self.memory.update(stored.addr, stored.bytes);
+        if !self
+            .memory
+            .is_touched(stored.addr, stored.bytes.len() as u64)
+        {
+            return;
+        }
+        for (index, &byte) in stored.bytes.iter().enumerate() {
+            let at = stored.addr.wrapping_add(index as u64);
+            if let Some(expr) = self.memory.get(at)
+                && self.dag.value(expr) != u128::from(byte)
+            {
+                let pc = self
+                    .threads
+                    .get(&self.thread)
+                    .map_or(0, |thread| thread.last_pc);
+                self.path.mismatch(pc, "a stored byte");
+                self.memory.set(at, None);
+            }
+        }
+    }
+
+    fn step(&mut self, number: u32, mask: u32, values: &[u8], is_own: &dyn Fn(u64) -> bool) {
+        let thread = self.threads.entry(self.thread).or_default();
+        let (words, _) = values.as_chunks::<8>();
+        let changed = (0..REGISTERS).filter(|register| mask >> register & 1 != 0);
+        for (register, value) in changed.zip(words) {
+            thread.registers[register] = u64::from_le_bytes(*value);
+        }
+        compare_registers(thread, &self.dag, &mut self.path);
+        if let Some(site) = self.sites.get(&number).map(Rc::clone) {
+            self.path.steps += 1;
+            let pc = site.insn.ip();
+            self.executed.insert(pc);
+            if is_own(pc) {
+                self.path.caller = pc;
+            }
+            if let Some(from) = self.from.take() {
+                self.indirect.insert((from, pc));
+            }
+            if site.is_indirect {
+                self.from = Some(pc);
+            }
+            self.execute(&site);
+        }
+        self.loads.clear();
+        self.vectors.clear();
+        self.masks.clear();
+    }
+
+    fn execute(&mut self, site: &DecodedSite) {
+        let Some(thread) = self.threads.get_mut(&self.thread) else {
+            return;
+        };
+        thread.last_pc = site.insn.ip();
+        if !is_symbolic(thread, &self.memory, site, &self.loads) || is_cleared(&site.insn) {
+            return clear_outputs(thread, &mut self.memory, site);
+        }
+        self.path.symbolic_steps += 1;
+        let gprs = thread.symbolic_gprs() & site.reads_gprs;
+        let mut step = Step {
+            dag: &mut self.dag,
+            thread,
+            memory: &mut self.memory,
+            path: &mut self.path,
+            insn: &site.insn,
+            loads: &self.loads,
+            vectors: &self.vectors,
+            masks: &self.masks,
+        };
+        if step.execute() == Err(Unmodelled) {
+            step.concretise_operands(gprs, &site.reads_vectors, &site.reads_flags);
+            clear_outputs(thread, &mut self.memory, site);
+        }
+    }
+}
+
+/// Compares what replay has computed with what was recorded.
+fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder) {
+    for (number, shadow) in thread.gprs.iter_mut().enumerate() {
+        if let Some(expr) = *shadow
+            && dag.value(expr) != u128::from(thread.registers[number])
+        {
+            *shadow = None;
+            path.mismatch(thread.last_pc, "a register");
+        }
+    }
+    for name in FlagName::ALL {
+        let recorded = thread.registers[16] >> name.bit() & 1;
+        if let Flag::Known(expr) = thread.flags[name as usize]
+            && dag.value(expr) != u128::from(recorded)
+        {
+            thread.flags[name as usize] = Flag::Concrete;
+            path.mismatch(thread.last_pc, "a flag");
+        }
+    }
+}
+
+/// Whether the result does not depend on the operands, which are the same register.
+fn is_cleared(insn: &Instruction) -> bool {
+    use Mnemonic as M;
+    let last = insn.op_count().saturating_sub(1);
+    last >= 1
+        && insn.op_register(last) != Register::None
+        && insn.op_register(last) == insn.op_register(last - 1)
+        && matches!(
+            insn.mnemonic(),
+            M::Xor
+                | M::Sub
+                | M::Pxor
+                | M::Vpxor
+                | M::Vpxord
+                | M::Vpxorq
+                | M::Xorps
+                | M::Vxorps
+                | M::Pcmpeqb
+                | M::Pcmpeqd
+                | M::Pcmpeqw
+        )
+}
+
+fn is_symbolic(
+    thread: &ThreadState,
+    memory: &Memory,
+    site: &DecodedSite,
+    loads: &[Bytes<'_>],
+) -> bool {
+    let is_loaded = |load: &Bytes<'_>| memory.has_symbolic(load.addr, load.bytes.len() as u64);
+    thread.symbolic_gprs() & site.reads_gprs != 0
+        || { site.reads_flags.iter() }.any(|&name| thread.flags[name as usize] != Flag::Concrete)
+        || { site.reads_vectors.iter() }.any(|&number| thread.is_vector_symbolic(number))
+        || (0..8).any(|mask| site.reads_masks >> mask & 1 != 0 && thread.masks[mask].is_some())
+        || loads.iter().any(is_loaded)
+}
+
+/// What the instruction writes does not depend on the input any more.
+fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory, site: &DecodedSite) {
+    for register in (0..16).filter(|register| site.writes_gprs >> register & 1 != 0) {
+        thread.gprs[register] = None;
+    }
+    for &name in &site.writes_flags {
+        thread.flags[name as usize] = Flag::Concrete;
+    }
+    for &(number, bytes) in &site.writes_vectors {
+        // Forms that clear the rest have it zero, others keep it: iced names the whole register for the first.
+        thread.vectors[number][..bytes].fill(None);
+    }
+    for mask in (0..8).filter(|mask| site.writes_masks >> mask & 1 != 0) {
+        thread.masks[mask] = None;
+    }
+    for used in site.memory.iter().filter(|used| writes(used.access())) {
+        if let Some((addr, len)) = site.range(used, &thread.registers) {
+            memory.clear(addr, len);
+        }
+    }
+}

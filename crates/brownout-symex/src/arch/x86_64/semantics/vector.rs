@@ -1,0 +1,624 @@
+//! Integer vector instructions, byte by byte: those that the string functions of C libraries use, in their SSE, AVX and EVEX forms.
+
+use iced_x86::{Mnemonic, OpKind, Register};
+
+use super::{Modelled, Step, Unmodelled};
+use crate::arch::x86_64::flags::FlagName;
+use crate::arch::x86_64::machine::VECTOR_BYTES;
+use crate::expression::{BinaryOperation, Expr};
+
+impl Step<'_> {
+    pub(super) fn vector(&mut self, mnemonic: Mnemonic) -> Modelled {
+        use BinaryOperation as Op;
+        use Mnemonic as M;
+        if self.insn.is_broadcast() || is_half(mnemonic) {
+            return self.half(mnemonic);
+        }
+        if self.insn.op_mask() != Register::None && !is_plain_move(mnemonic) {
+            return Err(Unmodelled);
+        }
+        match mnemonic {
+            _ if is_plain_move(mnemonic) => self.vector_move(mnemonic),
+            M::Movd | M::Movq | M::Vmovd | M::Vmovq => self.scalar_move(),
+            M::Pcmpeqb | M::Vpcmpeqb => self.element_wise(1, Self::equal_mask),
+            M::Pcmpeqw | M::Vpcmpeqw => self.element_wise(2, Self::equal_mask),
+            M::Pcmpeqd | M::Vpcmpeqd => self.element_wise(4, Self::equal_mask),
+            M::Pcmpeqq | M::Vpcmpeqq => self.element_wise(8, Self::equal_mask),
+            M::Pcmpgtb | M::Vpcmpgtb => self.element_wise(1, Self::greater_mask),
+            M::Pcmpgtw | M::Vpcmpgtw => self.element_wise(2, Self::greater_mask),
+            M::Pcmpgtd | M::Vpcmpgtd => self.element_wise(4, Self::greater_mask),
+            M::Pand | M::Vpand | M::Vpandd | M::Vpandq | M::Andps | M::Vandps | M::Andpd => {
+                self.element_wise(1, |step, a, b| step.binary(Op::And, a, b))
+            }
+            M::Por | M::Vpor | M::Vpord | M::Vporq | M::Orps | M::Vorps | M::Orpd => {
+                self.element_wise(1, |step, a, b| step.binary(Op::Or, a, b))
+            }
+            M::Pxor | M::Vpxor | M::Vpxord | M::Vpxorq | M::Xorps | M::Vxorps | M::Xorpd => {
+                self.element_wise(1, |step, a, b| step.binary(Op::Xor, a, b))
+            }
+            M::Pandn | M::Vpandn | M::Vpandnd | M::Vpandnq | M::Andnps | M::Vandnps => self
+                .element_wise(1, |step, a, b| {
+                    let a = step.dag.not(a);
+                    step.binary(Op::And, a, b)
+                }),
+            M::Paddb | M::Vpaddb => self.element_wise(1, Self::added),
+            M::Paddw | M::Vpaddw => self.element_wise(2, Self::added),
+            M::Paddd | M::Vpaddd => self.element_wise(4, Self::added),
+            M::Paddq | M::Vpaddq => self.element_wise(8, Self::added),
+            M::Psubb | M::Vpsubb => self.element_wise(1, Self::subtracted),
+            M::Psubw | M::Vpsubw => self.element_wise(2, Self::subtracted),
+            M::Psubd | M::Vpsubd => self.element_wise(4, Self::subtracted),
+            M::Psubq | M::Vpsubq => self.element_wise(8, Self::subtracted),
+            M::Pmullw | M::Vpmullw => self.element_wise(2, |step, a, b| step.binary(Op::Mul, a, b)),
+            M::Pmulld | M::Vpmulld => self.element_wise(4, |step, a, b| step.binary(Op::Mul, a, b)),
+            M::Pminub | M::Vpminub => self.element_wise(1, Self::minimum),
+            M::Pminuw | M::Vpminuw => self.element_wise(2, Self::minimum),
+            M::Pminud | M::Vpminud => self.element_wise(4, Self::minimum),
+            M::Pmaxub | M::Vpmaxub => self.element_wise(1, Self::maximum),
+            M::Pmaxuw | M::Vpmaxuw => self.element_wise(2, Self::maximum),
+            M::Pmaxud | M::Vpmaxud => self.element_wise(4, Self::maximum),
+            M::Pmovmskb | M::Vpmovmskb => self.move_mask(),
+            M::Ptest | M::Vptest => self.vector_test(),
+            M::Vpternlogd | M::Vpternlogq => self.ternary_logic(),
+            _ => self.permutation(mnemonic),
+        }
+    }
+
+    /// Instructions that move bytes and do not change them.
+    fn permutation(&mut self, mnemonic: Mnemonic) -> Modelled {
+        use Mnemonic as M;
+        match mnemonic {
+            M::Punpcklbw | M::Vpunpcklbw => self.unpack(1, false),
+            M::Punpcklwd | M::Vpunpcklwd => self.unpack(2, false),
+            M::Punpckldq | M::Vpunpckldq => self.unpack(4, false),
+            M::Punpcklqdq | M::Vpunpcklqdq => self.unpack(8, false),
+            M::Punpckhbw | M::Vpunpckhbw => self.unpack(1, true),
+            M::Punpckhwd | M::Vpunpckhwd => self.unpack(2, true),
+            M::Punpckhdq | M::Vpunpckhdq => self.unpack(4, true),
+            M::Punpckhqdq | M::Vpunpckhqdq => self.unpack(8, true),
+            M::Pshufd | M::Vpshufd => self.shuffle_words(),
+            M::Pshufb | M::Vpshufb => self.shuffle_bytes(),
+            M::Palignr | M::Vpalignr => self.align(),
+            M::Pslldq | M::Vpslldq => self.shift_bytes(true),
+            M::Psrldq | M::Vpsrldq => self.shift_bytes(false),
+            M::Psllw | M::Vpsllw => self.shift_elements(2, BinaryOperation::Shl),
+            M::Pslld | M::Vpslld => self.shift_elements(4, BinaryOperation::Shl),
+            M::Psllq | M::Vpsllq => self.shift_elements(8, BinaryOperation::Shl),
+            M::Psrlw | M::Vpsrlw => self.shift_elements(2, BinaryOperation::Lshr),
+            M::Psrld | M::Vpsrld => self.shift_elements(4, BinaryOperation::Lshr),
+            M::Psrlq | M::Vpsrlq => self.shift_elements(8, BinaryOperation::Lshr),
+            M::Vpbroadcastb => self.broadcast(1),
+            M::Vpbroadcastw => self.broadcast(2),
+            M::Vpbroadcastd => self.broadcast(4),
+            M::Vpbroadcastq => self.broadcast(8),
+            M::Vextracti128 | M::Vextractf128 | M::Vextracti32x4 | M::Vextracti64x2 => {
+                self.extract_lanes(16)
+            }
+            M::Vextracti32x8 | M::Vextracti64x4 => self.extract_lanes(32),
+            M::Vinserti128 | M::Vinsertf128 | M::Vinserti32x4 | M::Vinserti64x2 => {
+                self.insert_lanes(16)
+            }
+            M::Vinserti32x8 | M::Vinserti64x4 => self.insert_lanes(32),
+            M::Pextrb | M::Vpextrb => self.extract_element(1),
+            M::Pextrw | M::Vpextrw => self.extract_element(2),
+            M::Pextrd | M::Vpextrd => self.extract_element(4),
+            M::Pextrq | M::Vpextrq => self.extract_element(8),
+            M::Pinsrb | M::Vpinsrb => self.insert_element(1),
+            M::Pinsrw | M::Vpinsrw => self.insert_element(2),
+            M::Pinsrd | M::Vpinsrd => self.insert_element(4),
+            M::Pinsrq | M::Vpinsrq => self.insert_element(8),
+            _ => Err(Unmodelled),
+        }
+    }
+
+    /// The number of bytes of the vector that an operand is.
+    pub(super) fn vector_size(&self, operand: u32) -> usize {
+        match self.insn.op_kind(operand) {
+            OpKind::Register => self.insn.op_register(operand).size(),
+            _ => self.insn.memory_size().size(),
+        }
+    }
+
+    pub(super) fn vector_bytes(
+        &mut self,
+        operand: u32,
+        size: usize,
+    ) -> Result<Vec<Expr>, Unmodelled> {
+        match self.insn.op_kind(operand) {
+            OpKind::Memory => {
+                let addr = self.address();
+                self.load_bytes(addr, size)
+            }
+            OpKind::Register => self.register_bytes(self.insn.op_register(operand), size),
+            _ => Err(Unmodelled),
+        }
+    }
+
+    fn register_bytes(&mut self, register: Register, size: usize) -> Result<Vec<Expr>, Unmodelled> {
+        if !register.is_vector_register() {
+            return Err(Unmodelled);
+        }
+        let number = register.number();
+        let recorded = self
+            .vectors
+            .iter()
+            .find(|(known, _)| usize::from(*known) == number);
+        let recorded = recorded.map(|(_, bytes)| *bytes).unwrap_or_default();
+        (0..size)
+            .map(|index| {
+                let value = recorded.get(index).copied();
+                match (self.thread.vectors[number][index], value) {
+                    (Some(byte), Some(value)) if self.dag.value(byte) != u128::from(value) => {
+                        self.path.mismatch(self.insn.ip(), "a vector register");
+                        self.thread.vectors[number][index] = None;
+                        Ok(self.dag.constant(8, u128::from(value)))
+                    }
+                    (Some(byte), _) => Ok(byte),
+                    (None, Some(value)) => Ok(self.dag.constant(8, u128::from(value))),
+                    (None, None) => Err(Unmodelled),
+                }
+            })
+            .collect()
+    }
+
+    /// Writes the low bytes of a vector register, or memory. VEX and EVEX forms clear the rest of the register.
+    fn set_vector(&mut self, operand: u32, bytes: &[Expr]) -> Modelled {
+        match self.insn.op_kind(operand) {
+            OpKind::Memory => {
+                let addr = self.address();
+                for (index, &byte) in bytes.iter().enumerate() {
+                    self.store_byte(addr.wrapping_add(index as u64), byte);
+                }
+                Ok(())
+            }
+            OpKind::Register if self.insn.op_register(operand).is_vector_register() => {
+                let number = self.insn.op_register(operand).number();
+                for index in 0..VECTOR_BYTES {
+                    let Some(&byte) = bytes.get(index) else {
+                        if self.clears_rest() {
+                            self.thread.vectors[number][index] = None;
+                        }
+                        continue;
+                    };
+                    let is_constant = self.dag.constant_value(byte).is_some();
+                    self.thread.vectors[number][index] = (!is_constant).then_some(byte);
+                }
+                Ok(())
+            }
+            _ => Err(Unmodelled),
+        }
+    }
+
+    fn clears_rest(&self) -> bool {
+        use iced_x86::EncodingKind;
+        self.insn.code().encoding() != EncodingKind::Legacy
+    }
+
+    /// The two sources of an instruction without an immediate.
+    fn sources(&mut self) -> Result<(Vec<Expr>, Vec<Expr>), Unmodelled> {
+        let size = self.vector_size(0);
+        let last = self.insn.op_count() - 1;
+        let has_immediate = matches!(self.insn.op_kind(last), OpKind::Immediate8);
+        let second = if has_immediate { last - 1 } else { last };
+        let first = second.checked_sub(1).ok_or(Unmodelled)?;
+        Ok((
+            self.vector_bytes(first, size)?,
+            self.vector_bytes(second, size)?,
+        ))
+    }
+
+    /// Bytes as one expression.
+    pub(super) fn joined(&mut self, bytes: &[Expr]) -> Expr {
+        let mut value = bytes[0];
+        for &byte in &bytes[1..] {
+            value = self.dag.concat(byte, value);
+        }
+        value
+    }
+
+    pub(super) fn split(&mut self, value: Expr) -> Vec<Expr> {
+        let bytes = self.dag.width(value) / 8;
+        (0..bytes)
+            .map(|index| self.dag.extract(value, 8 * index, 8))
+            .collect()
+    }
+
+    fn element_wise(
+        &mut self,
+        element: usize,
+        work: impl Fn(&mut Self, Expr, Expr) -> Expr,
+    ) -> Modelled {
+        // EVEX comparisons write a mask.
+        if self.insn.op_register(0).is_k() {
+            return Err(Unmodelled);
+        }
+        let (a, b) = self.sources()?;
+        let mut result = Vec::with_capacity(a.len());
+        for (x, y) in a.chunks(element).zip(b.chunks(element)) {
+            let (x, y) = (self.joined(x), self.joined(y));
+            let value = work(self, x, y);
+            result.extend(self.split(value));
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn equal_mask(&mut self, a: Expr, b: Expr) -> Expr {
+        let width = self.dag.width(a);
+        let equal = self.dag.eq(a, b);
+        self.dag.sign_extend(equal, width)
+    }
+
+    fn greater_mask(&mut self, a: Expr, b: Expr) -> Expr {
+        let width = self.dag.width(a);
+        let greater = self.binary(BinaryOperation::Slt, b, a);
+        self.dag.sign_extend(greater, width)
+    }
+
+    fn added(&mut self, a: Expr, b: Expr) -> Expr {
+        self.dag.add_of(a, b)
+    }
+
+    fn subtracted(&mut self, a: Expr, b: Expr) -> Expr {
+        self.dag.sub(a, b)
+    }
+
+    fn minimum(&mut self, a: Expr, b: Expr) -> Expr {
+        let less = self.dag.ult(a, b);
+        self.dag.select(less, a, b)
+    }
+
+    fn maximum(&mut self, a: Expr, b: Expr) -> Expr {
+        let less = self.dag.ult(a, b);
+        self.dag.select(less, b, a)
+    }
+
+    fn vector_move(&mut self, mnemonic: Mnemonic) -> Modelled {
+        let size = match self.insn.op_kind(0) {
+            OpKind::Register => self.vector_size(0),
+            _ => self.vector_size(1),
+        };
+        if self.insn.op_mask() == Register::None {
+            let bytes = self.vector_bytes(1, size)?;
+            return self.set_vector(0, &bytes);
+        }
+        // Masked bytes come from the source, others from the destination or are zero. A masked load need not read all.
+        if !matches!(mnemonic, Mnemonic::Vmovdqu8) || self.insn.op_kind(0) != OpKind::Register {
+            return Err(Unmodelled);
+        }
+        let mask = self.mask_register(self.insn.op_mask())?;
+        if self.dag.constant_value(mask).is_none() {
+            return Err(Unmodelled);
+        }
+        let bits = self.dag.value(mask);
+        let new = self.vector_bytes(1, size)?;
+        let zero = self.dag.constant(8, 0);
+        let old = match self.insn.zeroing_masking() {
+            true => vec![zero; size],
+            false => self.vector_bytes(0, size)?,
+        };
+        let choose = |index: usize| {
+            if bits >> index & 1 != 0 {
+                new[index]
+            } else {
+                old[index]
+            }
+        };
+        let bytes: Vec<Expr> = (0..size).map(choose).collect();
+        self.set_vector(0, &bytes)
+    }
+
+    /// `movd` and `movq` between general-purpose registers, memory and vectors.
+    fn scalar_move(&mut self) -> Modelled {
+        let is_vector = |step: &Self, operand| {
+            step.insn.op_kind(operand) == OpKind::Register
+                && step.insn.op_register(operand).is_vector_register()
+        };
+        let size = match (is_vector(self, 0), is_vector(self, 1)) {
+            (true, true) => 8,
+            (true, false) => self.vector_size(1),
+            _ => self.vector_size(0),
+        };
+        if self.insn.op_register(0).is_mm() || self.insn.op_register(1).is_mm() {
+            return Err(Unmodelled);
+        }
+        let mut bytes = match self.insn.op_kind(1) {
+            OpKind::Register if !is_vector(self, 1) => {
+                let value = self.register(self.insn.op_register(1))?;
+                self.split(value)
+            }
+            _ => self.vector_bytes(1, size)?,
+        };
+        if is_vector(self, 0) {
+            let zero = self.dag.constant(8, 0);
+            bytes.resize(16, zero);
+            return self.set_vector(0, &bytes);
+        }
+        let value = self.joined(&bytes[..size]);
+        self.write(0, value)
+    }
+
+    /// Moves of one half of a vector.
+    fn half(&mut self, mnemonic: Mnemonic) -> Modelled {
+        use Mnemonic as M;
+        if !is_half(mnemonic) {
+            return Err(Unmodelled);
+        }
+        let high = matches!(mnemonic, M::Movhps | M::Movhpd | M::Vmovhps | M::Vmovhpd);
+        let part = if high { 8..16 } else { 0..8 };
+        if self.insn.op_kind(0) == OpKind::Memory {
+            let bytes = self.vector_bytes(1, 16)?;
+            return self.set_vector(0, &bytes[part]);
+        }
+        let (old, new) = match self.insn.op_count() {
+            2 => (0, 1),
+            _ => (1, 2),
+        };
+        if self.insn.op_kind(new) != OpKind::Memory {
+            return Err(Unmodelled);
+        }
+        let mut bytes = self.vector_bytes(old, 16)?;
+        let new = self.vector_bytes(new, 8)?;
+        bytes[part].copy_from_slice(&new);
+        self.set_vector(0, &bytes)
+    }
+
+    fn move_mask(&mut self) -> Modelled {
+        let size = self.vector_size(1);
+        let bytes = self.vector_bytes(1, size)?;
+        let mut mask = self.dag.extract(bytes[0], 7, 1);
+        for &byte in &bytes[1..] {
+            let bit = self.dag.extract(byte, 7, 1);
+            mask = self.dag.concat(bit, mask);
+        }
+        let mask = self.dag.zero_extend(mask, 64);
+        let register = self.insn.op_register(0).full_register();
+        self.set_register(register, mask)
+    }
+
+    fn vector_test(&mut self) -> Modelled {
+        let size = self.vector_size(0);
+        let (a, b) = (self.vector_bytes(0, size)?, self.vector_bytes(1, size)?);
+        let mut none = self.dag.constant(1, 1);
+        let mut contained = none;
+        for (x, y) in a.into_iter().zip(b) {
+            let both = self.dag.and(x, y);
+            let both = self.dag.is_zero(both);
+            none = self.dag.and(none, both);
+            let outside = self.dag.not(x);
+            let outside = self.dag.and(outside, y);
+            let outside = self.dag.is_zero(outside);
+            contained = self.dag.and(contained, outside);
+        }
+        self.undefined(&FlagName::ALL);
+        self.set_flag(FlagName::Zero, none);
+        self.set_flag(FlagName::Carry, contained);
+        Ok(())
+    }
+
+    /// Any function of three bits: the immediate is its truth table.
+    fn ternary_logic(&mut self) -> Modelled {
+        let size = self.vector_size(0);
+        let table = self.insn.immediate8();
+        let a = self.vector_bytes(0, size)?;
+        let (b, c) = (self.vector_bytes(1, size)?, self.vector_bytes(2, size)?);
+        let mut result = Vec::with_capacity(size);
+        for ((x, y), z) in a.into_iter().zip(b).zip(c) {
+            let mut value = self.dag.constant(8, 0);
+            for row in (0..8).filter(|row| table >> row & 1 != 0) {
+                let mut term = self.dag.constant(8, 0xff);
+                for (input, bit) in [(x, 2), (y, 1), (z, 0)] {
+                    let input = match row >> bit & 1 {
+                        0 => self.dag.not(input),
+                        _ => input,
+                    };
+                    term = self.dag.and(term, input);
+                }
+                value = self.dag.or(value, term);
+            }
+            result.push(value);
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn unpack(&mut self, element: usize, high: bool) -> Modelled {
+        let (a, b) = self.sources()?;
+        let mut result = Vec::with_capacity(a.len());
+        for (x, y) in a.chunks(16).zip(b.chunks(16)) {
+            let part = if high { 8..16 } else { 0..8 };
+            let pairs = x[part.clone()].chunks(element).zip(y[part].chunks(element));
+            pairs.for_each(|(x, y)| {
+                result.extend_from_slice(x);
+                result.extend_from_slice(y);
+            });
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn shuffle_words(&mut self) -> Modelled {
+        let size = self.vector_size(0);
+        let order = self.insn.immediate8();
+        let bytes = self.vector_bytes(1, size)?;
+        let mut result = Vec::with_capacity(size);
+        for lane in bytes.chunks(16) {
+            for word in 0..4 {
+                let from = 4 * usize::from(order >> (2 * word) & 3);
+                result.extend_from_slice(&lane[from..from + 4]);
+            }
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn shuffle_bytes(&mut self) -> Modelled {
+        let (a, order) = self.sources()?;
+        let zero = self.dag.constant(8, 0);
+        let mut result = Vec::with_capacity(a.len());
+        for (index, &from) in order.iter().enumerate() {
+            let from = self.dag.constant_value(from).ok_or(Unmodelled)? as usize;
+            let lane = index & !15;
+            result.push(if from & 0x80 != 0 {
+                zero
+            } else {
+                a[lane + (from & 15)]
+            });
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn align(&mut self) -> Modelled {
+        let (a, b) = self.sources()?;
+        let by = usize::from(self.insn.immediate8());
+        let zero = self.dag.constant(8, 0);
+        let mut result = Vec::with_capacity(a.len());
+        for (high, low) in a.chunks(16).zip(b.chunks(16)) {
+            let both: Vec<Expr> = low.iter().chain(high).copied().collect();
+            result.extend((by..by + 16).map(|at| both.get(at).copied().unwrap_or(zero)));
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn shift_bytes(&mut self, left: bool) -> Modelled {
+        let size = self.vector_size(0);
+        let by = usize::from(self.insn.immediate8()).min(16);
+        let bytes = self.vector_bytes(self.insn.op_count() - 2, size)?;
+        let zero = self.dag.constant(8, 0);
+        let mut result = Vec::with_capacity(size);
+        for lane in bytes.chunks(16) {
+            result.extend((0..16).map(|at| match left {
+                true if at < by => zero,
+                true => lane[at - by],
+                false => lane.get(at + by).copied().unwrap_or(zero),
+            }));
+        }
+        self.set_vector(0, &result)
+    }
+
+    /// Shifts of elements by an immediate.
+    fn shift_elements(&mut self, element: usize, operation: BinaryOperation) -> Modelled {
+        let last = self.insn.op_count() - 1;
+        if self.insn.op_kind(last) != OpKind::Immediate8 {
+            return Err(Unmodelled);
+        }
+        let size = self.vector_size(0);
+        let by = self.insn.immediate8();
+        let bytes = self.vector_bytes(last - 1, size)?;
+        let mut result = Vec::with_capacity(size);
+        for part in bytes.chunks(element) {
+            let value = self.joined(part);
+            let by = self.dag.constant(8 * element as u32, u128::from(by));
+            let value = self.binary(operation, value, by);
+            result.extend(self.split(value));
+        }
+        self.set_vector(0, &result)
+    }
+
+    fn broadcast(&mut self, element: usize) -> Modelled {
+        let size = self.vector_size(0);
+        let bytes = match self.insn.op_kind(1) {
+            OpKind::Register if self.insn.op_register(1).is_gpr() => {
+                let value = self.register(self.insn.op_register(1))?;
+                self.split(value)
+            }
+            _ => self.vector_bytes(1, element)?,
+        };
+        let result: Vec<Expr> = (0..size).map(|index| bytes[index % element]).collect();
+        self.set_vector(0, &result)
+    }
+
+    fn extract_lanes(&mut self, lane: usize) -> Modelled {
+        let size = self.vector_size(1);
+        let from = lane * usize::from(self.insn.immediate8()) % size;
+        let bytes = self.vector_bytes(1, size)?;
+        self.set_vector(0, &bytes[from..from + lane])
+    }
+
+    fn insert_lanes(&mut self, lane: usize) -> Modelled {
+        let size = self.vector_size(0);
+        let at = lane * usize::from(self.insn.immediate8()) % size;
+        let mut bytes = self.vector_bytes(1, size)?;
+        let new = self.vector_bytes(2, lane)?;
+        bytes[at..at + lane].copy_from_slice(&new);
+        self.set_vector(0, &bytes)
+    }
+
+    fn extract_element(&mut self, element: usize) -> Modelled {
+        let from = element * usize::from(self.insn.immediate8()) % 16;
+        if self.insn.op_register(1).is_mm() {
+            return Err(Unmodelled);
+        }
+        let bytes = self.vector_bytes(1, 16)?;
+        let value = self.joined(&bytes[from..from + element]);
+        if self.insn.op_kind(0) == OpKind::Memory {
+            return self.write(0, value);
+        }
+        let value = self.dag.zero_extend(value, 64);
+        self.set_register(self.insn.op_register(0).full_register(), value)
+    }
+
+    fn insert_element(&mut self, element: usize) -> Modelled {
+        let at = element * usize::from(self.insn.immediate8()) % 16;
+        let (old, new) = match self.insn.op_count() {
+            3 => (0, 1),
+            _ => (1, 2),
+        };
+        if self.insn.op_register(0).is_mm() {
+            return Err(Unmodelled);
+        }
+        let mut bytes = self.vector_bytes(old, 16)?;
+        let value = match self.insn.op_kind(new) {
+            OpKind::Register => self.register(self.insn.op_register(new))?,
+            _ => self.load(element)?,
+        };
+        let value = self.dag.extract(value, 0, 8 * element as u32);
+        let value = self.split(value);
+        bytes[at..at + element].copy_from_slice(&value);
+        self.set_vector(0, &bytes)
+    }
+}
+
+fn is_half(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Movhps
+            | M::Movhpd
+            | M::Movlps
+            | M::Movlpd
+            | M::Vmovhps
+            | M::Vmovhpd
+            | M::Vmovlps
+            | M::Vmovlpd
+    )
+}
+
+fn is_plain_move(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Movdqa
+            | M::Movdqu
+            | M::Movaps
+            | M::Movups
+            | M::Movapd
+            | M::Movupd
+            | M::Lddqu
+            | M::Movntdq
+            | M::Movntps
+            | M::Movntdqa
+            | M::Vmovdqa
+            | M::Vmovdqu
+            | M::Vmovaps
+            | M::Vmovups
+            | M::Vmovapd
+            | M::Vmovupd
+            | M::Vlddqu
+            | M::Vmovntdq
+            | M::Vmovntps
+            | M::Vmovntdqa
+            | M::Vmovdqa32
+            | M::Vmovdqa64
+            | M::Vmovdqu8
+            | M::Vmovdqu16
+            | M::Vmovdqu32
+            | M::Vmovdqu64
+    )
+}

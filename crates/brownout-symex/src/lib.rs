@@ -1,0 +1,22 @@
+//! Symbolic replay of recorded paths, a solver for their branches, and the priority of code by the persistent memory that it reaches (Agamotto, chapter 2 of Neal's dissertation).
+//!
+//! The target runs concretely, and its path from the first symbolic byte on is recorded (`brownout_ring::path`). Here the path is replayed as
+//! expressions over the bytes of the input ([`replay`]): each conditional branch that depends on them is a constraint, and the [`Solver`] looks
+//! for an input that takes it the other way. The crate is pure logic: it neither runs programs nor reads files.
+
+mod arch;
+mod circuit;
+mod expression;
+mod path;
+mod pm_guide;
+mod recording;
+mod solver;
+mod variables;
+
+pub use arch::replay;
+pub use expression::{BinaryOperation, Dag, Expr, Node, Variable};
+pub use path::{ConcretisationCause, Constraint, ConstraintKind, ReplayMismatch, ReplayedPath};
+pub use pm_guide::PmGuide;
+pub use recording::Damaged;
+pub use solver::{Model, PathConstraints, Solution, Solver, SolverStatistics};
+pub use variables::VariableTable;

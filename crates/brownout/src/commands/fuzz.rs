@@ -1,0 +1,402 @@
+//! `brownout fuzz`: generates inputs and images, and examines those that take the program along a new path through persistent memory.
+//!
+//! Workers of the campaign run the program. This thread receives what they find, examines it with the machinery of `check`, and says how far
+//! it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
+
+mod examination;
+mod status_line;
+mod target;
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use brownout_fuzz::executor::Executor;
+use brownout_fuzz::{
+    CampaignFile, CampaignOptions, CampaignStatus, Dictionary, Discovery, Figures, ForkServer,
+    FuzzCampaign, FuzzError, Grammar, TargetDescription, binary_strings,
+};
+use brownout_report::{Reason, ReasonKind, Subject};
+use brownout_trace::selection::Patterns;
+
+use crate::arguments::{CrashTestArgs, FuzzArgs};
+use crate::console::Console;
+use crate::crash_test::{Interrupt, Plan, program_file};
+use crate::decisions::Decisions;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, sentence};
+use crate::finding_output::Stream;
+use crate::output_directory::OutputDirectory;
+use crate::quantity::number_of;
+use crate::results::Results;
+use crate::settings::Settings;
+use crate::stored_results::read_findings;
+use examination::Examiner;
+use status_line::StatusLine;
+
+pub use target::describe_target;
+
+/// How long crashes of one input are tested, unless the user says otherwise.
+const CRASH_BUDGET: Duration = Duration::from_secs(2);
+/// How long this thread waits for discoveries at a time.
+const TICK: Duration = Duration::from_millis(100);
+/// How often the state of the campaign is written.
+const SAVE_INTERVAL: Duration = Duration::from_secs(5);
+
+pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure> {
+    let out = arguments.out.as_deref();
+    let (settings, out) =
+        Settings::with_out(out, &arguments.findings, &arguments.patterns, console)?;
+    let plan = crash_plan(arguments, &settings)?;
+    let decisions = Decisions::read(&settings)?;
+    let mut directory = OutputDirectory::claim_for_campaign(&out)?;
+    let root = root_of(&directory)?;
+    let target = describe_target(arguments, &settings, &root)?;
+    let mut options = campaign_options(arguments, &settings, &root)?;
+    let file = campaign_file(arguments, &settings)?;
+    let earlier = CampaignFile::read(&root)?;
+    let mut results = Results::new(planned(arguments, &settings), Vec::new());
+    results.fuzzed = true;
+    let file = match earlier {
+        Some(earlier) if !earlier.is_of(&file) => {
+            return Err(Failure::OtherCampaign { path: root });
+        }
+        Some(earlier) => {
+            results.findings = read_findings(&directory).unwrap_or_default();
+            results.linted = true;
+            console.remark(format_args!(
+                "continuing the campaign in {} after {}",
+                root.display(),
+                number_of(earlier.executions, "execution")
+            ));
+            earlier
+        }
+        None => {
+            let doing = "fuzzing the program";
+            results.replace_earlier(&decisions, &settings, &mut directory, doing)?;
+            file
+        }
+    };
+    results.write_unfinished(&decisions, &settings, &directory, "fuzzing the program")?;
+    results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
+    let interrupt = Interrupt::catch().map_err(Failure::Signals)?;
+    options.jobs = arguments.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, |number| number.get()),
+        |jobs| jobs as usize,
+    );
+    let (campaign, discoveries) = FuzzCampaign::new(options, file)?;
+    let mut examiner = Examiner::new(
+        &campaign,
+        &target,
+        &settings,
+        plan.as_ref(),
+        &directory,
+        results,
+        console,
+    );
+    let limits = Limits {
+        time: arguments.time_limit,
+        interrupt: &interrupt,
+    };
+    let start = |files: &[PathBuf]| -> Result<Box<dyn Executor>, FuzzError> {
+        Ok(Box::new(ForkServer::new(target.clone(), files)?))
+    };
+    let ended = campaign.run(&start, || {
+        supervise(&campaign, &discoveries, &mut examiner, &limits, console)
+    });
+    // What workers have found while they were ending.
+    while let Ok(discovery) = discoveries.try_recv() {
+        examiner.examine_briefly(discovery)?;
+    }
+    let saved = campaign.save();
+    let mut results = examiner.finish();
+    conclude(&campaign, &mut results, ended.and(saved));
+    write_minimal_corpus(&campaign, &root, &mut results);
+    results.write_unfinished(&decisions, &settings, &directory, "writing the results")?;
+    results.conclude(
+        decisions,
+        &settings,
+        Some(&directory),
+        Stream::Error,
+        console,
+    )
+}
+
+/// When a campaign ends.
+struct Limits<'a> {
+    time: Option<Duration>,
+    interrupt: &'a Interrupt,
+}
+
+impl Limits<'_> {
+    fn are_reached(&self, campaign: &FuzzCampaign) -> bool {
+        self.interrupt.asked()
+            || self
+                .time
+                .is_some_and(|time| campaign.elapsed_here() >= time)
+    }
+}
+
+/// Examines what the workers find, and says how far the campaign is, until it is over.
+fn supervise(
+    campaign: &FuzzCampaign,
+    discoveries: &Receiver<Discovery>,
+    examiner: &mut Examiner<'_>,
+    limits: &Limits<'_>,
+    console: &Console,
+) -> Result<(), FuzzError> {
+    let mut figures = Figures::open(examiner.root())?;
+    let mut line = StatusLine::new(console);
+    let mut saved = Duration::ZERO;
+    let mut mode = None;
+    while !limits.are_reached(campaign) {
+        match discoveries.recv_timeout(TICK) {
+            Ok(Discovery::Failed(error)) => return Err(error),
+            Ok(discovery) => {
+                line.clear();
+                // Findings can be repeated only if the persistent files are known, even if the campaign is killed now.
+                campaign.save()?;
+                if let Err(failure) = examiner.examine(discovery) {
+                    examiner.note_failure(&failure);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if mode.is_none() {
+            mode = campaign.mode();
+            if let Some(mode) = &mode {
+                console.remark(format_args!("the program is {mode}"));
+            }
+        }
+        if line.is_due() {
+            line.show(&campaign.status(), examiner.findings());
+        }
+        let elapsed = campaign.elapsed_here();
+        if elapsed.saturating_sub(saved) >= SAVE_INTERVAL {
+            saved = elapsed;
+            campaign.save()?;
+            figures.add(&campaign.status(), examiner.findings())?;
+        }
+    }
+    line.clear();
+    figures
+        .add(&campaign.status(), examiner.findings())
+        .map(drop)
+}
+
+/// Says what the campaign was, and why it shows little if it does.
+fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), FuzzError>) {
+    let status = campaign.status();
+    results.add_tested(summary(&status));
+    if let Err(error) = ended {
+        let why = match error.is_full_disk() {
+            true => format!(
+                "the disk is full: {}; the corpus is complete up to here, and the same command continues when there is space",
+                sentence(&error)
+            ),
+            false => format!("the campaign ended early: {}", sentence(&error)),
+        };
+        results.fall_short(ExitCode::Usage, Reason::other(why));
+    }
+    if campaign.files().is_empty() {
+        let why = format!(
+            "nothing persistent was seen in {}: no mapped file was flushed or synced, or none matches --pm; \
+             give inputs that make the program use its files, with --seeds",
+            number_of(status.executions, "execution")
+        );
+        let reason = Reason::new(ReasonKind::NothingPersistent, why);
+        results.fall_short(ExitCode::NothingTested, reason);
+    }
+    let unstable = campaign.unstable_cases();
+    if !unstable.is_empty() {
+        results
+            .subject
+            .gaps
+            .push(unstable_sentence(&unstable, &campaign.unpinned()));
+    }
+    if status.unconfirmed > 0 {
+        results.subject.gaps.push(format!(
+            "{} of the program happened under instrumentation and not without; they are not reported",
+            number_of(status.unconfirmed, "failure")
+        ));
+    }
+}
+
+fn summary(status: &CampaignStatus) -> String {
+    format!(
+        "{} in {:.0} s: {} through persistent memory, {} of code, {}, {}",
+        number_of(status.executions, "execution"),
+        status.elapsed.as_secs_f64(),
+        number_of(status.transitions as u64, "path"),
+        number_of(status.edges as u64, "edge"),
+        number_of(status.corpus as u64, "input"),
+        number_of(status.images as u64, "image"),
+    )
+}
+
+fn unstable_sentence(cases: &[u64], unpinned: &[String]) -> String {
+    let shown: Vec<String> = cases
+        .iter()
+        .take(5)
+        .map(|case| format!("id:{case:06}"))
+        .collect();
+    let more = match cases.len().saturating_sub(shown.len()) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = match unpinned {
+        [] => String::new(),
+        all => format!("; the program uses {}", all.join(", ")),
+    };
+    format!(
+        "{} not the same in each execution ({}{more}){why}",
+        match cases.len() {
+            1 => "1 input is".to_owned(),
+            many => format!("{many} inputs are"),
+        },
+        shown.join(", ")
+    )
+}
+
+/// Links the fewest inputs that show what all show into a directory of their own.
+fn write_minimal_corpus(campaign: &FuzzCampaign, root: &Path, results: &mut Results) {
+    let chosen = campaign.minimal_corpus();
+    let all = campaign.status().corpus;
+    let write = || -> std::io::Result<()> {
+        let folder = root.join("corpus-minimal");
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder)?;
+        }
+        std::fs::create_dir_all(&folder)?;
+        for case in &chosen {
+            if let Some(input) = campaign.input(*case) {
+                std::fs::write(folder.join(format!("id:{case:06}")), input)?;
+            }
+        }
+        Ok(())
+    };
+    match write() {
+        Ok(()) => results.add_tested(format!(
+            "{} of {} show everything that all show: corpus-minimal/",
+            chosen.len(),
+            number_of(all as u64, "input")
+        )),
+        Err(error) => {
+            let why = format!("cannot write the minimal corpus: {error}");
+            results.fall_short(ExitCode::Usage, Reason::other(why));
+        }
+    }
+}
+
+/// How crashes of one input are tested; `None` if there is no recovery.
+fn crash_plan(arguments: &FuzzArgs, settings: &Settings) -> Result<Option<Plan>, Failure> {
+    let given = CrashTestArgs {
+        recover: arguments.recover.clone(),
+        recover_success: arguments.recover_success.clone(),
+        recover_time_limit: arguments.recover_time_limit,
+        time_limit: Some(arguments.crash_budget.unwrap_or(CRASH_BUDGET)),
+        jobs: Some(1),
+        ..CrashTestArgs::default()
+    };
+    let options = settings.crash.complete(&given);
+    let Some(mut plan) = Plan::new(&options, settings)? else {
+        return Ok(None);
+    };
+    plan.target_arguments = arguments.command.len();
+    if let Some(program) = arguments.command.first() {
+        plan.resolve_functions(&program_file(Path::new(program)))?;
+    }
+    Ok(Some(plan))
+}
+
+fn campaign_options(
+    arguments: &FuzzArgs,
+    settings: &Settings,
+    root: &Path,
+) -> Result<CampaignOptions, Failure> {
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    let mut tokens = match &arguments.dict {
+        Some(path) => Dictionary::read(path)?.tokens,
+        None => Vec::new(),
+    };
+    if let Some(program) = arguments.command.first() {
+        tokens.extend(binary_strings(&program_file(Path::new(program))));
+    }
+    Ok(CampaignOptions {
+        out: root.to_owned(),
+        seeds: arguments.seeds.as_deref().map_or(Ok(Vec::new()), seeds)?,
+        tokens,
+        grammar: arguments
+            .grammar
+            .as_deref()
+            .map(Grammar::read)
+            .transpose()?,
+        longest_input: usize::try_from(arguments.longest_input).unwrap_or(usize::MAX),
+        crash_rate: arguments.crash_rate,
+        disk_limit: arguments.disk_limit,
+        random_seed: arguments.random_seed,
+        patterns: Patterns::new(&settings.patterns, &here)?,
+        jobs: 1,
+    })
+}
+
+/// The files in a directory, in the order of their names. Directories in it are left out, as AFL does.
+fn seeds(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
+    let failed = |source| Failure::Seeds {
+        path: path.to_owned(),
+        source,
+    };
+    let entries = std::fs::read_dir(path).map_err(failed)?;
+    let paths: std::io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    let mut paths = paths.map_err(failed)?;
+    paths.retain(|path| path.is_file());
+    paths.sort();
+    if paths.is_empty() {
+        return Err(Failure::NoSeeds {
+            path: path.to_owned(),
+        });
+    }
+    let read = paths.iter().map(std::fs::read);
+    read.collect::<std::io::Result<_>>().map_err(failed)
+}
+
+fn campaign_file(arguments: &FuzzArgs, settings: &Settings) -> Result<CampaignFile, Failure> {
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    let command = arguments.command.iter();
+    let command = command.map(|argument| argument.to_string_lossy().into_owned());
+    Ok(CampaignFile::new(
+        command.collect(),
+        &here,
+        settings.pattern_texts(),
+    ))
+}
+
+fn root_of(directory: &OutputDirectory) -> Result<PathBuf, Failure> {
+    let path = directory.file("");
+    std::fs::canonicalize(&path).map_err(|source| Failure::OutputDirectory { path, source })
+}
+
+/// What is about to be fuzzed.
+fn planned(arguments: &FuzzArgs, settings: &Settings) -> Subject {
+    let command = arguments.command.iter();
+    Subject {
+        command: command
+            .map(|argument| argument.to_string_lossy().into_owned())
+            .collect(),
+        directory: Some(settings.directory.to_string_lossy().into_owned()),
+        accepted_ends: settings.accepted_ends(),
+        model: Some(settings.model.name.to_owned()),
+        patterns: settings.pattern_texts(),
+        ..Subject::default()
+    }
+}
+
+/// The target of a campaign as its results describe it.
+pub fn target_description(
+    file: &CampaignFile,
+    root: &Path,
+    timeout: Duration,
+) -> Result<TargetDescription, Failure> {
+    target::from_file(file, root, timeout)
+}

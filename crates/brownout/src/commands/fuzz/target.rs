@@ -1,0 +1,116 @@
+//! The program of a campaign: its command with the path of the input in place of `@@`.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use brownout_engine::{ThreadSchedule, WatchedFunction};
+use brownout_fuzz::{CampaignFile, TargetDescription};
+use brownout_recovery::{SandboxServerCommand, check_command};
+
+use crate::arguments::{FuzzArgs, SERVE_SANDBOX};
+use crate::crash_test::{program_file, shell_word};
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// What stands for the path of the input.
+const PLACE: &str = "@@";
+/// The name of the input in the results directory. It exists in sandboxes only.
+const INPUT: &str = ".input";
+/// The seed of the order in which threads run.
+const SCHEDULE: u64 = 1;
+
+/// The program that is to be fuzzed, with results in the directory `root`.
+pub fn describe_target(
+    arguments: &FuzzArgs,
+    settings: &Settings,
+    root: &Path,
+) -> Result<TargetDescription, Failure> {
+    let locks = settings.locks.iter();
+    let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
+    let mut target = describe(
+        &arguments.command,
+        &settings.patterns,
+        root,
+        arguments.timeout,
+    )?;
+    target.watch.extend(locks);
+    Ok(target)
+}
+
+/// The program of a campaign, as its file describes it.
+pub fn from_file(
+    file: &CampaignFile,
+    root: &Path,
+    timeout: Duration,
+) -> Result<TargetDescription, Failure> {
+    let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
+    let mut target = describe(&words(&file.command), &words(&file.patterns), root, timeout)?;
+    if let Some(directory) = brownout_recovery::path_text::from_text(&file.directory) {
+        target.directory = directory;
+    }
+    Ok(target)
+}
+
+fn describe(
+    command: &[OsString],
+    patterns: &[OsString],
+    root: &Path,
+    timeout: Duration,
+) -> Result<TargetDescription, Failure> {
+    let input = root.join(INPUT);
+    let input_text = text(input.as_os_str())?;
+    let words: Vec<String> = command
+        .iter()
+        .map(|argument| Ok(text(argument)?.replace(PLACE, &input_text)))
+        .collect::<Result<_, Failure>>()?;
+    let is_standard_input = !command.iter().any(|argument| {
+        let argument = argument.to_str();
+        argument.is_some_and(|argument| argument.contains(PLACE))
+    });
+    let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    if let Some(program) = command.first() {
+        let file = program_file(Path::new(program));
+        if !file.is_file() {
+            return Err(Failure::FuzzedProgram {
+                program: program.clone(),
+                why: "there is no such program".to_owned(),
+            });
+        }
+    }
+    let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    // The shell must not be what is killed by a signal.
+    let mut command_line = format!("exec {}", quoted.join(" "));
+    if is_standard_input {
+        command_line.push_str(&format!(" < {}", shell_word(&input_text)));
+    }
+    check_command(&command_line, &directory).map_err(|source| Failure::Command {
+        option: "PROGRAM",
+        source,
+    })?;
+    let rules = brownout_lint::watched_functions();
+    let races = brownout_race::watched_functions();
+    let watch = rules.chain(races).map(|function| WatchedFunction {
+        name: function.name.into(),
+        arguments: function.arguments,
+    });
+    Ok(TargetDescription {
+        command: words.into_iter().map(OsString::from).collect(),
+        command_line,
+        directory,
+        input,
+        is_standard_input,
+        patterns: patterns.to_vec(),
+        watch: watch.collect(),
+        time_limit: timeout,
+        schedule: ThreadSchedule::of_seed(SCHEDULE),
+        server: SandboxServerCommand::this_executable(SERVE_SANDBOX),
+    })
+}
+
+fn text(argument: &OsStr) -> Result<String, Failure> {
+    let text = argument.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::ArgumentNotUtf8 {
+        argument: argument.to_owned(),
+    })
+}

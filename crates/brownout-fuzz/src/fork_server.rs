@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use brownout_engine::Repetition;
 use brownout_engine::fuzz::{ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
-use brownout_recovery::{FuzzOutcome, FuzzSandbox, Outcome, Recovery};
+use brownout_recovery::{
+    FuzzOutcome, FuzzSandbox, Outcome, RecordedPath, Recovery, SymbolicInput,
+};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;
@@ -193,6 +195,15 @@ impl Executor for ForkServer {
         trace: &Path,
     ) -> Result<Outcome, FuzzError> {
         self.starts.record(image, input, trace)
+    }
+
+    fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError> {
+        self.starts.record_path(image, input, inputs)
     }
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {

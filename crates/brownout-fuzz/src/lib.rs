@@ -14,6 +14,7 @@
 //! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
 //! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination` | new inputs from old ones |
 //! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
+//! | `symbolic` | workers that solve for inputs instead of mutating them |
 //! | `campaign_file`, `figures` | what is kept on disk, so that a campaign can be continued |
 //! | `rules` | crashes and hangs of the target |
 //!
@@ -42,11 +43,14 @@ mod minimization;
 mod mutation;
 pub mod rules;
 mod start_per_run;
+mod symbolic;
 mod test_case;
 mod worker;
 
 pub use binary_strings::binary_strings;
-pub use campaign::{CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour};
+pub use campaign::{
+    CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour, SymbolicStatus,
+};
 pub use campaign_file::CampaignFile;
 pub use dictionary::{Dictionary, DictionaryError};
 pub use error::FuzzError;
@@ -56,4 +60,8 @@ pub use fork_server::ForkServer;
 pub use grammar::{Grammar, GrammarError};
 pub use image::{ImageId, ImageOrigin, StartImage};
 pub use start_per_run::{StartPerRun, TargetDescription};
+pub use symbolic::{
+    OperationLine, PmProgress, SourceError, SymbolicFigures, SymbolicKind, SymbolicOptions,
+    SymbolicSource, UnsolvedCause, UnsolvedCounts,
+};
 pub use test_case::TestCase;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_recovery::{
-    End, InputRun, Isolation, Outcome, Recovery, Sandbox, SandboxServerCommand,
+    End, InputRun, Isolation, Outcome, RecordedPath, Recovery, Sandbox, SandboxServerCommand,
+    SymbolicInput,
 };
 use brownout_trace::replay::Content;
 
@@ -20,6 +21,8 @@ use crate::image::StartImage;
 
 /// A native run may take this many times the time limit before it counts as hung.
 const NATIVE_FACTOR: u32 = 4;
+/// A run whose path is recorded may take this many times the time limit.
+const PATH_FACTOR: u32 = 5;
 
 /// The target, as the user describes it.
 #[derive(Clone, Debug)]
@@ -143,6 +146,25 @@ impl Executor for StartPerRun {
         Ok(self
             .sandbox
             .record_input(&self.run, &image.files, input, &Arc::new(file))?)
+    }
+
+    fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError> {
+        let folder = self.target.input.parent().unwrap_or(Path::new("/tmp"));
+        let answer = tempfile::tempfile_in(folder).map_err(|source| FuzzError::Write {
+            path: folder.to_owned(),
+            source,
+        })?;
+        let limit = self.target.time_limit * PATH_FACTOR;
+        let run = self.run.clone().with_time_limit(limit);
+        let (_, path) =
+            self.sandbox
+                .record_path(&run, inputs, (&image.files, input), &Arc::new(answer))?;
+        Ok(path)
     }
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {

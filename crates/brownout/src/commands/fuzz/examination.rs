@@ -45,6 +45,8 @@ pub struct Examiner<'a> {
     directory: &'a OutputDirectory,
     root: PathBuf,
     results: Results,
+    /// What the command does, for results that are not finished.
+    doing: &'static str,
     console: &'a Console,
     linted: u64,
     /// Inputs whose crashes were tested, completely or in part, and those after which recovery failed without a crash.
@@ -64,6 +66,7 @@ impl<'a> Examiner<'a> {
         plan: Option<&'a Plan>,
         directory: &'a OutputDirectory,
         results: Results,
+        doing: &'static str,
         console: &'a Console,
     ) -> Self {
         let root = target.input.parent().map(Path::to_owned);
@@ -75,6 +78,7 @@ impl<'a> Examiner<'a> {
             directory,
             root: root.unwrap_or_default(),
             results,
+            doing,
             console,
             linted: 0,
             crash_tested: 0,
@@ -337,9 +341,8 @@ impl<'a> Examiner<'a> {
             ));
         }
         let decisions = Decisions::read(self.settings)?;
-        let doing = "fuzzing the program";
         self.results
-            .write_unfinished(&decisions, self.settings, self.directory, doing)
+            .write_unfinished(&decisions, self.settings, self.directory, self.doing)
     }
 
     /// The findings of the campaign, and what was examined.

@@ -8,13 +8,13 @@ use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_fuzz::{CampaignFile, TargetDescription};
 use brownout_recovery::{SandboxServerCommand, check_command};
 
-use crate::arguments::{FuzzArgs, SERVE_SANDBOX};
+use crate::arguments::{CampaignArgs, SERVE_SANDBOX};
 use crate::crash_test::{program_file, shell_word};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// What stands for the path of the input.
-const PLACE: &str = "@@";
+pub const PLACE: &str = "@@";
 /// The name of the input in the results directory. It exists in sandboxes only.
 const INPUT: &str = ".input";
 /// The seed of the order in which threads run.
@@ -22,7 +22,7 @@ const SCHEDULE: u64 = 1;
 
 /// The program that is to be fuzzed, with results in the directory `root`.
 pub fn describe_target(
-    arguments: &FuzzArgs,
+    arguments: &CampaignArgs,
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {

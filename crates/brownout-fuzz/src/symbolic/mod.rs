@@ -1,0 +1,47 @@
+//! Workers that solve for inputs instead of mutating them (Agamotto, chapter 2 of Neal's dissertation).
+//!
+//! A symbolic worker takes a test case, runs it once while its path is recorded, and replays the path (`brownout-symex`). For each branch that depends on the
+//! input it solves for an input that goes the other way, first for those that lead to most persistent memory. The executor runs what was solved like
+//! any other input of the campaign, so that the corpus, images and examination are the same.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `source` | which bytes are symbolic |
+//! | `search` | what symbolic workers share: the queue, and what was tried |
+//! | `path_turns` | the turns of a path, and whether an input goes where it was solved to go |
+//! | `program_guide` | the code of the program, and how much persistent memory it leads to |
+//! | `branches` | which branches went both ways, and why others did not |
+//! | `symbolic_worker` | the loop |
+//!
+//! Can miss: paths that differ by their interleaving; what the target does with symbolic bytes in other processes; branches on values that replay has
+//! made concrete, which are counted.
+
+mod branches;
+mod path_turns;
+mod program_guide;
+mod search;
+mod source;
+mod symbolic_worker;
+
+pub use branches::{UnsolvedCause, UnsolvedCounts};
+pub use program_guide::{OperationLine, PmProgress};
+pub use search::SymbolicFigures;
+pub use source::{SourceError, SymbolicKind, SymbolicSource};
+
+pub(crate) use search::SymbolicSearch;
+pub(crate) use symbolic_worker::SymbolicWorker;
+
+use std::time::Duration;
+
+/// How symbolic workers search.
+#[derive(Clone, Debug)]
+pub struct SymbolicOptions {
+    /// What is symbolic.
+    pub sources: Vec<SymbolicSource>,
+    /// How many workers of the campaign are symbolic.
+    pub workers: usize,
+    /// How long one query of the solver may take.
+    pub query_time: Duration,
+    /// Inputs that are read to their end are tried with more bytes, up to this length.
+    pub longest_input: usize,
+}

@@ -10,9 +10,7 @@ use std::sync::Arc;
 
 use brownout_engine::Repetition;
 use brownout_engine::fuzz::{ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
-use brownout_recovery::{
-    FuzzOutcome, FuzzSandbox, Outcome, RecordedPath, Recovery, SymbolicInput,
-};
+use brownout_recovery::{FuzzOutcome, FuzzSandbox, Outcome, RecordedPath, Recovery, SymbolicInput};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;

@@ -72,7 +72,8 @@ pub use fuzzing::{FuzzOutcome, FuzzSandbox, FuzzSandboxError};
 pub use held_run::HeldRun;
 pub use hidden_status::{HiddenStatus, hidden_status};
 pub use input_run::{
-    InputObservation, InputRun, LoadedModule, PathObservation, RecordedPath, StartString, SymbolicInput,
+    InputObservation, InputRun, LoadedModule, PathObservation, RecordedPath, StartString,
+    SymbolicInput,
 };
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use program_digest::{may_depend_on_event, program_digest};

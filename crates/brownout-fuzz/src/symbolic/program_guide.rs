@@ -148,7 +148,9 @@ impl ProgramGuide {
             return format!("{pc:#x}");
         };
         let offset = pc - module.address + module.file_offset;
-        let frames = self.symbolizer.frames(id, Probe::Instruction(FileOffset(offset)));
+        let frames = self
+            .symbolizer
+            .frames(id, Probe::Instruction(FileOffset(offset)));
         // The innermost frame may be an intrinsic in a header of the compiler.
         let own = frames.iter().find_map(|frame| {
             let source = frame.source()?;

@@ -2,7 +2,8 @@
 //!
 //! The search is generational: what is solved from a path turns at one of its turns, and its own solved inputs turn behind that. A turn is tried once for each
 //! starting image and each sequence of turns before it. Test cases are taken in the order of how much persistent memory their last turn leads to; those
-//! that lead to none come last and are not discarded.
+//! that lead to none come last and are not discarded. Among equals, those come first whose executions have shown something new, then those with a turn
+//! that no path has made that often, so that loops are entered one iteration further before everything else about the last one is tried.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,7 +14,7 @@ use brownout_symex::SolverStatistics;
 use rustc_hash::FxHashSet;
 
 use super::branches::Branches;
-use super::path_turns::Prediction;
+use super::path_turns::{PathTurns, Prediction, Turn};
 use super::program_guide::ProgramGuide;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
@@ -41,6 +42,8 @@ pub struct Rank {
     pub priority: u64,
     /// What its execution has shown.
     pub novelty: Novelty,
+    /// Whether its last turn was not made before, or never that often on one path.
+    pub is_fresh: bool,
     /// Earlier generations first, then earlier test cases.
     generation: std::cmp::Reverse<u32>,
     number: std::cmp::Reverse<u64>,
@@ -131,6 +134,8 @@ pub struct SearchState {
     tried: FxHashSet<u64>,
     paths: FxHashSet<u64>,
     queued: FxHashSet<u64>,
+    /// Turns that were made or solved for, with how often on one path.
+    turns: FxHashSet<(Turn, u8)>,
     /// Workers that have a test case.
     working: usize,
     /// Test cases of the corpus, and images, up to which all were queued.
@@ -153,11 +158,17 @@ impl SymbolicSearch {
 
 impl SearchState {
     /// The rank of a test case that is queued now.
-    pub fn rank(&mut self, priority: u64, novelty: Novelty, generation: u32) -> Rank {
+    pub fn rank(
+        &mut self,
+        (priority, is_fresh): (u64, bool),
+        novelty: Novelty,
+        generation: u32,
+    ) -> Rank {
         self.next += 1;
         Rank {
             priority,
             novelty,
+            is_fresh,
             generation: std::cmp::Reverse(generation),
             number: std::cmp::Reverse(self.next),
         }
@@ -166,7 +177,8 @@ impl SearchState {
     /// Notes that a test case is about to be executed. False if it was before.
     pub fn is_new(&mut self, input: &[u8], image: ImageId) -> bool {
         let text = xxhash_rust::xxh3::xxh3_64(input);
-        self.queued.insert(super::path_turns::mix(text, image.0 as u64))
+        self.queued
+            .insert(super::path_turns::mix(text, image.0 as u64))
     }
 
     pub fn push(&mut self, waiting: Waiting) {
@@ -198,6 +210,22 @@ impl SearchState {
         is_new
     }
 
+    /// A path has these turns.
+    pub fn learn_turns(&mut self, turns: &PathTurns) {
+        let made = turns.turns().iter();
+        self.turns.extend(made.map(|made| (made.turn, made.bucket)));
+    }
+
+    /// Whether a turn was never made or solved for that often.
+    pub fn is_fresh(&self, turn: Turn, bucket: u8) -> bool {
+        !self.turns.contains(&(turn, bucket))
+    }
+
+    /// A turn is being solved for. Whether it was never before.
+    pub fn freshen(&mut self, turn: Turn, bucket: u8) -> bool {
+        self.turns.insert((turn, bucket))
+    }
+
     /// Whether a turn was tried.
     pub fn was_tried(&self, hash: u64) -> bool {
         self.tried.contains(&hash)
@@ -214,7 +242,7 @@ mod tests {
     use super::*;
 
     fn waiting(state: &mut SearchState, input: &[u8], priority: u64, novelty: Novelty) {
-        let rank = state.rank(priority, novelty, 1);
+        let rank = state.rank((priority, false), novelty, 1);
         state.push(Waiting {
             input: input.to_vec(),
             image: ImageId(1),

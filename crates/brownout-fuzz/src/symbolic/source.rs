@@ -34,9 +34,13 @@ pub struct SymbolicSource {
 pub enum SourceError {
     #[error("write stdin, file:PATH, arg:N, env:NAME or pm:PATH")]
     Kind,
-    #[error("the input of sockets cannot be symbolic yet; write stdin, file:PATH, arg:N, env:NAME or pm:PATH")]
+    #[error(
+        "the input of sockets cannot be symbolic yet; write stdin, file:PATH, arg:N, env:NAME or pm:PATH"
+    )]
     Socket,
-    #[error("`{0}` is not the number of an argument; the first argument behind the program is arg:1")]
+    #[error(
+        "`{0}` is not the number of an argument; the first argument behind the program is arg:1"
+    )]
     Argument(String),
     #[error("`{0}` is not the name of an environment variable")]
     Variable(String),

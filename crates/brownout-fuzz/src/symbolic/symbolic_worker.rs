@@ -30,6 +30,8 @@ const MOST_TURNS: usize = 64;
 const UNGUIDED: u64 = u64::MAX;
 /// How long an idle worker waits for others.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of each input that have the same variables in all workers.
+const NUMBERED: u64 = 4096;
 /// Bytes that are added at least when an input is made longer.
 const GROWTH: usize = 16;
 
@@ -55,6 +57,7 @@ struct Candidate {
     prediction: Prediction,
     constraint: usize,
     priority: u64,
+    is_fresh: bool,
 }
 
 impl<'a> SymbolicWorker<'a> {
@@ -69,7 +72,7 @@ impl<'a> SymbolicWorker<'a> {
             search,
             options,
             worker,
-            variables: VariableTable::default(),
+            variables: numbered(options.sources.len()),
             solver: Solver::new(options.query_time),
         }
     }
@@ -109,7 +112,7 @@ impl<'a> SymbolicWorker<'a> {
         let new = cases.get(state.cases_seen..).unwrap_or_default();
         for case in new {
             if state.is_new(&case.input, case.image) || case.parent.is_none() {
-                let rank = state.rank(UNGUIDED, case.novelty, 0);
+                let rank = state.rank((UNGUIDED, true), case.novelty, 0);
                 state.push(Waiting {
                     input: case.input.clone(),
                     image: case.image,
@@ -147,7 +150,7 @@ impl<'a> SymbolicWorker<'a> {
             let trial = Trial::solved(seed.clone(), image, content.clone(), None);
             let novelty = self.worker.try_out(trial)?;
             let mut state = self.search.lock();
-            let rank = state.rank(UNGUIDED, novelty, 0);
+            let rank = state.rank((UNGUIDED, true), novelty, 0);
             state.push(Waiting {
                 input: seed,
                 image,
@@ -173,7 +176,9 @@ impl<'a> SymbolicWorker<'a> {
         let most_read = Cell::new(0);
         let own: Vec<_> = observation.modules.iter().filter(|it| is_own(it)).collect();
         let is_own_code = |pc: u64| {
-            let offsets = own.iter().map(|module| (pc.wrapping_sub(module.address), module.len));
+            let offsets = own
+                .iter()
+                .map(|module| (pc.wrapping_sub(module.address), module.len));
             { offsets }.any(|(offset, len)| offset < len)
         };
         let (sources, files) = (&self.options.sources, self.campaign.files());
@@ -202,9 +207,12 @@ impl<'a> SymbolicWorker<'a> {
             return Ok(());
         };
         state.guide.learn(&path);
-        let turns = PathTurns::of(&path.constraints);
-        let followed = waiting.prediction.map(|prediction| turns.follows(&prediction));
+        let turns = PathTurns::of(&path);
+        let followed = waiting
+            .prediction
+            .map(|prediction| turns.follows(&prediction));
         note(&mut state, &path, followed);
+        state.learn_turns(&turns);
         let is_new = state.is_new_path(mix(turns.hash(), waiting.image.0 as u64));
         if !is_new && !waiting.is_continued {
             return Ok(());
@@ -334,7 +342,7 @@ impl<'a> SymbolicWorker<'a> {
         let mut state = self.search.lock();
         state.branches.note(constraint, UnsolvedCause::Diverged);
         let rank = state.rank(
-            candidate.priority,
+            (candidate.priority, candidate.is_fresh),
             novelty,
             waiting.rank.generation().saturating_add(1),
         );
@@ -356,7 +364,11 @@ impl<'a> SymbolicWorker<'a> {
     /// Queues a test case again for the turns that were not tried.
     fn put_off(&self, waiting: &Waiting, priority: u64) {
         let mut state = self.search.lock();
-        let rank = state.rank(priority, Novelty::Nothing, waiting.rank.generation());
+        let rank = state.rank(
+            (priority, false),
+            Novelty::Nothing,
+            waiting.rank.generation(),
+        );
         state.push(Waiting {
             prediction: None,
             is_continued: true,
@@ -380,7 +392,7 @@ impl<'a> SymbolicWorker<'a> {
         }
         let mut state = self.search.lock();
         if state.is_new(&input, waiting.image) {
-            let rank = state.rank(0, Novelty::Nothing, 0);
+            let rank = state.rank((0, false), Novelty::Nothing, 0);
             state.push(Waiting {
                 input,
                 rank,
@@ -391,6 +403,17 @@ impl<'a> SymbolicWorker<'a> {
             });
         }
     }
+}
+
+/// The variables of the first bytes of each input, numbered alike for all workers: hashes of expressions depend on that.
+fn numbered(inputs: usize) -> VariableTable {
+    let mut variables = VariableTable::default();
+    for offset in 0..NUMBERED {
+        for input in 0..inputs as u32 {
+            variables.variable(input, offset);
+        }
+    }
+    variables
 }
 
 /// Whether a byte of an input is symbolic.
@@ -450,20 +473,19 @@ fn candidates(
     (bound, image): (usize, ImageId),
 ) -> (Vec<Candidate>, Option<u64>) {
     let mut candidates = Vec::new();
-    for (number, turn, constraint, before) in turns.from(bound) {
-        let priority = state.guide.priority(&path.constraints[constraint]);
-        let prediction = Prediction {
-            number,
-            turn,
-            before,
-        };
+    for (number, made) in turns.turns().iter().enumerate().skip(bound) {
         candidates.push(Candidate {
-            prediction,
-            constraint,
-            priority,
+            prediction: Prediction {
+                number,
+                turn: made.turn,
+                before: made.before,
+            },
+            constraint: made.constraint,
+            priority: state.guide.priority(&path.constraints[made.constraint]),
+            is_fresh: state.is_fresh(made.turn.other(), made.other_bucket),
         });
     }
-    candidates.sort_by_key(|candidate| std::cmp::Reverse(candidate.priority));
+    candidates.sort_by_key(|candidate| std::cmp::Reverse((candidate.priority, candidate.is_fresh)));
     let mut taken = 0;
     let mut left = None;
     candidates.retain(|candidate| {
@@ -480,5 +502,9 @@ fn candidates(
         taken += usize::from(is_untried);
         is_untried
     });
+    for candidate in &mut candidates {
+        let made = &turns.turns()[candidate.prediction.number];
+        candidate.is_fresh = state.freshen(made.turn.other(), made.other_bucket);
+    }
     (candidates, left)
 }

@@ -13,7 +13,8 @@ use std::thread;
 use std::time::SystemTime;
 
 use brownout_engine::{
-    Notice, OnFull, Repetition, SymbolicSource, Target, TargetOptions, ThreadSchedule, WatchedFunction,
+    Notice, OnFull, Repetition, SymbolicSource, Target, TargetOptions, ThreadSchedule,
+    WatchedFunction,
 };
 use brownout_trace::replay::PAGE;
 use brownout_trace::selection::Patterns;

@@ -199,7 +199,9 @@ impl Operations {
         }
         let mut at = event.pc;
         let frames = self.live.definitions();
-        let frames: Vec<AppPc> = frames.context_frames(event.process, event.context).collect();
+        let frames: Vec<AppPc> = frames
+            .context_frames(event.process, event.context)
+            .collect();
         for caller in frames {
             if !self.is_library(event.process, at) {
                 return;

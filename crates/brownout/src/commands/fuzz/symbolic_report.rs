@@ -49,7 +49,9 @@ pub fn conclude(campaign: &FuzzCampaign, status: &CampaignStatus, results: &mut 
     if nothing_symbolic || figures.executions == 0 {
         let why = match figures.executions {
             0 => "no path was replayed: the campaign ended before",
-            _ => "the program reads none of the bytes that are symbolic; give its input to --symbolic",
+            _ => {
+                "the program reads none of the bytes that are symbolic; give its input to --symbolic"
+            }
         };
         let reason = Reason::new(ReasonKind::CoverageGap, why);
         results.fall_short(ExitCode::NothingTested, reason);

@@ -27,9 +27,6 @@ use crate::symbolic::{
 use crate::test_case::{ListedCase, TestCase};
 use crate::worker::Worker;
 
-/// The length of the first input of a campaign that solves for inputs and has no seeds.
-const SYMBOLIC_SEED: usize = 32;
-
 /// How a campaign is run.
 pub struct CampaignOptions {
     /// The results directory.
@@ -241,11 +238,9 @@ impl FuzzCampaign {
 
     /// The inputs to begin with.
     pub(crate) fn seeds(&self) -> Vec<Vec<u8>> {
-        match (&self.options.seeds[..], &self.options.symbolic) {
-            ([], None) => vec![b"\n".to_vec()],
-            // There must be bytes that can be solved for.
-            ([], Some(_)) => vec![[&[b'A'; SYMBOLIC_SEED - 1][..], b"\n"].concat()],
-            (seeds, _) => seeds.to_vec(),
+        match &self.options.seeds[..] {
+            [] => vec![b"\n".to_vec()],
+            seeds => seeds.to_vec(),
         }
     }
 

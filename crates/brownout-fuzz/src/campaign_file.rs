@@ -21,6 +21,9 @@ pub struct CampaignFile {
     pub directory: String,
     /// The patterns that select persistent files.
     pub patterns: Vec<String>,
+    /// The symbolic sources that determine what an input is, as the user has written them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbolic: Vec<String>,
     /// The persistent files that the target has used, as in [`path_text`].
     pub files: Vec<String>,
     pub executions: u64,
@@ -34,6 +37,7 @@ impl CampaignFile {
             command,
             directory: path_text::to_text(directory),
             patterns,
+            symbolic: Vec::new(),
             files: Vec::new(),
             executions: 0,
             seconds: 0.0,
@@ -78,6 +82,7 @@ impl CampaignFile {
                 file.command.clone(),
                 file.directory.clone(),
                 file.patterns.clone(),
+                file.symbolic.clone(),
             )
         };
         parts(self) == parts(other)

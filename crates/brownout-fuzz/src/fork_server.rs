@@ -59,6 +59,11 @@ impl ForkServer {
             self.why_not = Some("its persistent files are not known yet".to_owned());
             return;
         }
+        if !self.target.strings.is_empty() {
+            let why = "inputs have its arguments or environment variables";
+            self.why_not = Some(why.to_owned());
+            return;
+        }
         let target = FuzzTarget {
             command: self.target.command.clone(),
             environment: Vec::new(),

@@ -13,6 +13,7 @@
 //! | `crash_images` | images that a crash of a recorded test case leaves |
 //! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
 //! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination` | new inputs from old ones |
+//! | `start_strings` | inputs that hold arguments and environment variables, too |
 //! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
 //! | `symbolic` | workers that solve for inputs instead of mutating them |
 //! | `campaign_file`, `figures` | what is kept on disk, so that a campaign can be continued |
@@ -43,6 +44,7 @@ mod minimization;
 mod mutation;
 pub mod rules;
 mod start_per_run;
+mod start_strings;
 mod symbolic;
 mod test_case;
 mod worker;
@@ -60,8 +62,9 @@ pub use fork_server::ForkServer;
 pub use grammar::{Grammar, GrammarError};
 pub use image::{ImageId, ImageOrigin, StartImage};
 pub use start_per_run::{StartPerRun, TargetDescription};
+pub use start_strings::InputParts;
 pub use symbolic::{
     OperationLine, PmProgress, SourceError, SymbolicFigures, SymbolicKind, SymbolicOptions,
-    SymbolicSource, UnsolvedCause, UnsolvedCounts,
+    SymbolicSource, UnsolvedCause, UnsolvedCounts, strings,
 };
 pub use test_case::TestCase;

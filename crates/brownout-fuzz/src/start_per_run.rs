@@ -11,7 +11,7 @@ use std::time::Duration;
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_recovery::{
     End, InputRun, Isolation, Outcome, RecordedPath, Recovery, Sandbox, SandboxServerCommand,
-    SymbolicInput,
+    StartString, SymbolicInput,
 };
 use brownout_trace::replay::Content;
 
@@ -35,6 +35,8 @@ pub struct TargetDescription {
     /// Where the target finds its input. Nothing is written there outside of sandboxes.
     pub input: PathBuf,
     pub is_standard_input: bool,
+    /// The strings that come first in inputs, in place of those of the command.
+    pub strings: Vec<StartString>,
     /// What selects persistent files; empty if they are recognised by their use.
     pub patterns: Vec<OsString>,
     pub watch: Vec<WatchedFunction>,
@@ -70,7 +72,15 @@ impl StartPerRun {
 impl StartPerRun {
     /// Runs the command line of the target on the user's terminal.
     pub fn run_interactively(&mut self, image: &StartImage, input: &[u8]) -> Result<(), FuzzError> {
-        Ok(self.sandbox.run_input_interactively(&image.files, input)?)
+        let rest = self.target.parts(input).rest;
+        Ok(self.sandbox.run_input_interactively(&image.files, &rest)?)
+    }
+
+    /// How the target runs on an input, and the bytes that it reads.
+    fn run_on(&self, input: &[u8]) -> (InputRun, Vec<u8>) {
+        let parts = self.target.parts(input);
+        let run = self.run.clone().with_strings(self.target.valued(&parts));
+        (run, parts.rest)
     }
 }
 
@@ -95,7 +105,8 @@ fn prepare(
 
 impl Executor for StartPerRun {
     fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
-        let (outcome, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        let (run, input) = self.run_on(input);
+        let (outcome, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
         let end = match outcome.end {
             _ if observation.timed_out => ExecutionEnd::TimedOut,
             End::Exited(status) => ExecutionEnd::Exited(status),
@@ -123,7 +134,8 @@ impl Executor for StartPerRun {
     }
 
     fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError> {
-        let (_, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        let (run, input) = self.run_on(input);
+        let (_, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
         Ok(observation.persistent().collect())
     }
 
@@ -143,9 +155,10 @@ impl Executor for StartPerRun {
                 path: trace.to_owned(),
                 source,
             })?;
+        let (run, input) = self.run_on(input);
         Ok(self
             .sandbox
-            .record_input(&self.run, &image.files, input, &Arc::new(file))?)
+            .record_input(&run, &image.files, &input, &Arc::new(file))?)
     }
 
     fn record_path(
@@ -160,16 +173,24 @@ impl Executor for StartPerRun {
             source,
         })?;
         let limit = self.target.time_limit * PATH_FACTOR;
-        let run = self.run.clone().with_time_limit(limit);
+        let (run, input) = self.run_on(input);
+        let run = run.with_time_limit(limit);
         let (_, path) =
             self.sandbox
-                .record_path(&run, inputs, (&image.files, input), &Arc::new(answer))?;
+                .record_path(&run, inputs, (&image.files, &input), &Arc::new(answer))?;
         Ok(path)
     }
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
         let limit = self.target.time_limit * NATIVE_FACTOR;
-        Ok(self.sandbox.trace_input(&image.files, input, limit)?)
+        if self.target.strings.is_empty() {
+            return Ok(self.sandbox.trace_input(&image.files, input, limit)?);
+        }
+        // The command of a sandbox is always the same, so another one is needed.
+        let parts = self.target.parts(input);
+        let target = self.target.started_with(&parts);
+        let (mut sandbox, _) = prepare(&target, &self.files)?;
+        Ok(sandbox.trace_input(&image.files, &parts.rest, limit)?)
     }
 
     fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError> {

@@ -33,6 +33,8 @@ pub(crate) use symbolic_worker::SymbolicWorker;
 
 use std::time::Duration;
 
+use brownout_recovery::StartString;
+
 /// How symbolic workers search.
 #[derive(Clone, Debug)]
 pub struct SymbolicOptions {
@@ -44,4 +46,23 @@ pub struct SymbolicOptions {
     pub query_time: Duration,
     /// Inputs that are read to their end are tried with more bytes, up to this length.
     pub longest_input: usize,
+}
+
+impl SymbolicOptions {
+    /// The strings that inputs begin with.
+    pub fn strings(&self) -> impl Iterator<Item = &StartString> {
+        strings(&self.sources)
+    }
+}
+
+/// The strings among symbolic sources, each once.
+pub fn strings(sources: &[SymbolicSource]) -> impl Iterator<Item = &StartString> {
+    let strings = sources.iter().enumerate().filter_map(|(index, source)| {
+        let is_first = || !sources[..index].iter().any(|it| it.kind == source.kind);
+        match &source.kind {
+            SymbolicKind::Start(string) if is_first() => Some(string),
+            _ => None,
+        }
+    });
+    strings
 }

@@ -84,6 +84,17 @@ impl SymbolicSource {
         Ok(Self { kind, range })
     }
 
+    /// The input as the user writes it, without a range.
+    pub fn text(&self) -> String {
+        match &self.kind {
+            SymbolicKind::Stdin => "stdin".to_owned(),
+            SymbolicKind::File(path) => format!("file:{}", path.display()),
+            SymbolicKind::Start(StartString::Argument(number)) => format!("arg:{number}"),
+            SymbolicKind::Start(StartString::Variable(name)) => format!("env:{name}"),
+            SymbolicKind::Image(path) => format!("pm:{}", path.display()),
+        }
+    }
+
     /// Whether a byte is symbolic.
     pub fn contains(&self, offset: u64) -> bool {
         { self.range.as_ref() }.is_none_or(|range| range.contains(&offset))

@@ -22,6 +22,7 @@ use crate::campaign::FuzzCampaign;
 use crate::error::FuzzError;
 use crate::feedback::Novelty;
 use crate::image::{ImageId, StartImage};
+use crate::start_strings::InputParts;
 use crate::worker::{Trial, Worker};
 
 /// Turns of one path that are tried before another test case is taken.
@@ -34,6 +35,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 const NUMBERED: u64 = 4096;
 /// Bytes that are added at least when an input is made longer.
 const GROWTH: usize = 16;
+/// Shorter strings that the target is started with are tried with this length. The solver can end them earlier.
+const LONG_STRING: usize = 16;
 
 /// One symbolic worker.
 pub struct SymbolicWorker<'a> {
@@ -232,9 +235,8 @@ impl<'a> SymbolicWorker<'a> {
         if let Some(priority) = left {
             self.put_off(waiting, priority);
         }
-        let is_read = most_read.get() as usize >= waiting.input.len();
-        if is_read && waiting.rank.generation() == 0 {
-            self.lengthen(waiting);
+        if waiting.rank.generation() == 0 {
+            self.lengthen(waiting, most_read.get());
         }
         Ok(())
     }
@@ -320,15 +322,22 @@ impl<'a> SymbolicWorker<'a> {
             content,
             inputs,
         } = explored;
-        let mut input = waiting.input.clone();
+        let mut parts = InputParts::split(&waiting.input, self.options.strings().count());
         for &(variable, value) in model {
             let (source, offset) = self.variables.byte(variable);
-            if inputs.get(source as usize) == Some(&SymbolicInput::Input)
-                && let Some(byte) = input.get_mut(offset as usize)
-            {
+            let part = match inputs.get(source as usize) {
+                Some(SymbolicInput::Input) => Some(&mut parts.rest),
+                Some(SymbolicInput::Start(string)) => {
+                    let number = self.options.strings().position(|known| known == string);
+                    number.and_then(|number| parts.strings.get_mut(number))
+                }
+                _ => None,
+            };
+            if let Some(byte) = part.and_then(|part| part.get_mut(offset as usize)) {
                 *byte = value;
             }
         }
+        let input = parts.join();
         if !self.search.lock().is_new(&input, waiting.image) {
             return Ok(());
         }
@@ -377,19 +386,24 @@ impl<'a> SymbolicWorker<'a> {
         });
     }
 
-    /// Queues an input that was read to its end with more bytes.
-    fn lengthen(&self, waiting: &Waiting) {
-        let len = waiting.input.len();
+    /// Queues an input that was read to its end with more bytes, and strings with more characters.
+    fn lengthen(&self, waiting: &Waiting, read: u64) {
+        let mut parts = InputParts::split(&waiting.input, self.options.strings().count());
+        for value in &mut parts.strings {
+            if value.len() < LONG_STRING {
+                value.resize(LONG_STRING, b'A');
+            }
+        }
+        let len = parts.rest.len();
         let longer = (len + len.max(GROWTH)).min(self.options.longest_input);
-        if longer <= len {
-            return;
+        if read as usize >= len && len > 0 && longer > len {
+            let ends_line = parts.rest.last() == Some(&b'\n');
+            parts.rest.resize(longer, b'A');
+            if ends_line && let Some(last) = parts.rest.last_mut() {
+                *last = b'\n';
+            }
         }
-        let mut input = waiting.input.clone();
-        let ends_line = input.last() == Some(&b'\n');
-        input.resize(longer, b'A');
-        if ends_line && let Some(last) = input.last_mut() {
-            *last = b'\n';
-        }
+        let input = parts.join();
         let mut state = self.search.lock();
         if state.is_new(&input, waiting.image) {
             let rank = state.rank((0, false), Novelty::Nothing, 0);

@@ -16,7 +16,7 @@ use std::time::Duration;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
     CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, TargetDescription,
+    FuzzError, SymbolicKind, SymbolicSource, TargetDescription,
 };
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_trace::selection::Patterns;
@@ -37,6 +37,7 @@ use approach::Approach;
 use examination::Examiner;
 use status_line::StatusLine;
 
+use target::PLACE;
 pub use target::describe_target;
 
 /// How long crashes of one input are tested, unless the user says otherwise.
@@ -53,7 +54,7 @@ pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure>
 
 /// Runs `brownout symex`.
 pub fn run_symbolic(arguments: &SymexArgs, console: &Console) -> Result<ExitCode, Failure> {
-    run_campaign(&arguments.campaign, Approach::of_symex(arguments), console)
+    run_campaign(&arguments.campaign, Approach::of_symex(arguments)?, console)
 }
 
 fn run_campaign(
@@ -69,9 +70,9 @@ fn run_campaign(
     let decisions = Decisions::read(&settings)?;
     let mut directory = OutputDirectory::claim_for_campaign(&out)?;
     let root = root_of(&directory)?;
-    let target = describe_target(arguments, &settings, &root)?;
+    let target = describe_target(arguments, approach.sources(), &settings, &root)?;
+    let file = campaign_file(arguments, approach.sources(), &settings)?;
     let options = campaign_options(arguments, approach, &settings, &root)?;
-    let file = campaign_file(arguments, &settings)?;
     let earlier = CampaignFile::read(&root)?;
     let mut results = Results::new(planned(arguments, &settings), Vec::new());
     results.fuzzed = true;
@@ -337,7 +338,10 @@ fn campaign_options(
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     Ok(CampaignOptions {
         out: root.to_owned(),
-        seeds: arguments.seeds.as_deref().map_or(Ok(Vec::new()), seeds)?,
+        seeds: match &arguments.seeds {
+            Some(folder) => seeds(folder)?,
+            None => approach.first_input(arguments).into_iter().collect(),
+        },
         tokens: approach.tokens,
         grammar: approach.grammar,
         longest_input: approach.longest_input,
@@ -370,15 +374,23 @@ fn seeds(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     read.collect::<std::io::Result<_>>().map_err(failed)
 }
 
-fn campaign_file(arguments: &CampaignArgs, settings: &Settings) -> Result<CampaignFile, Failure> {
+fn campaign_file(
+    arguments: &CampaignArgs,
+    symbolic: &[SymbolicSource],
+    settings: &Settings,
+) -> Result<CampaignFile, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     let command = arguments.command.iter();
     let command = command.map(|argument| argument.to_string_lossy().into_owned());
-    Ok(CampaignFile::new(
-        command.collect(),
-        &here,
-        settings.pattern_texts(),
-    ))
+    let mut file = CampaignFile::new(command.collect(), &here, settings.pattern_texts());
+    // Other sources do not change what an input is.
+    let shaping = symbolic.iter().filter(|source| match &source.kind {
+        SymbolicKind::Start(_) => true,
+        SymbolicKind::File(path) => path != Path::new(PLACE),
+        SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
+    });
+    file.symbolic = shaping.map(|source| source.text()).collect();
+    Ok(file)
 }
 
 fn root_of(directory: &OutputDirectory) -> Result<PathBuf, Failure> {

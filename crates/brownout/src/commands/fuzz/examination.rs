@@ -13,7 +13,7 @@ use brownout_fuzz::{
     Discovery, FuzzCampaign, ImageId, ImageOrigin, Misbehaviour, StartImage, TargetDescription,
     rules,
 };
-use brownout_recovery::{End, signal_text};
+use brownout_recovery::{End, StartString, signal_text};
 use brownout_report::{
     Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Sources, Stack, role,
 };
@@ -163,7 +163,7 @@ impl<'a> Examiner<'a> {
             true => self.put_off += 1,
             false => self.campaign.examined(case)?,
         }
-        self.note_evidence(&mut part.findings, &name, image);
+        self.note_evidence(&mut part.findings, &name, (input, image));
         let new = self.results.add_input(&part, &name);
         if new.is_empty() {
             directory.abandon();
@@ -234,9 +234,22 @@ impl<'a> Examiner<'a> {
     }
 
     /// Names the input and the image that show findings.
-    fn note_evidence(&self, findings: &mut [Finding], folder: &str, image: ImageId) {
+    fn note_evidence(
+        &self,
+        findings: &mut [Finding],
+        folder: &str,
+        (input, image): (&[u8], ImageId),
+    ) {
+        let strings = self.target.valued(&self.target.parts(input));
         for finding in findings {
             let details = &mut finding.evidence.details;
+            for (string, value) in &strings {
+                let name = match string {
+                    StartString::Argument(number) => format!("argument {number}"),
+                    StartString::Variable(name) => format!("variable {name}"),
+                };
+                details.insert(name, value.escape_ascii().to_string());
+            }
             let started = self.started_on(image);
             details.insert(Evidence::STARTED_ON.to_owned(), started);
             details.insert(Evidence::INPUT.to_owned(), format!("{folder}/{INPUT}"));
@@ -312,7 +325,7 @@ impl<'a> Examiner<'a> {
         }
         let folder = format!("{FAILURES}/{}", finding.id);
         let mut findings = self.settings.levels.apply(vec![finding]);
-        self.note_evidence(&mut findings, &folder, *image);
+        self.note_evidence(&mut findings, &folder, (input, *image));
         let Some(finding) = findings.pop() else {
             return Ok(());
         };

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
-use brownout_fuzz::{CampaignFile, TargetDescription};
+use brownout_fuzz::{CampaignFile, SymbolicKind, SymbolicSource, TargetDescription, strings};
 use brownout_recovery::{SandboxServerCommand, check_command};
 
 use crate::arguments::{CampaignArgs, SERVE_SANDBOX};
@@ -23,6 +23,7 @@ const SCHEDULE: u64 = 1;
 /// The program that is to be fuzzed, with results in the directory `root`.
 pub fn describe_target(
     arguments: &CampaignArgs,
+    symbolic: &[SymbolicSource],
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
@@ -31,6 +32,7 @@ pub fn describe_target(
     let mut target = describe(
         &arguments.command,
         &settings.patterns,
+        symbolic,
         root,
         arguments.timeout,
     )?;
@@ -45,7 +47,16 @@ pub fn from_file(
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
-    let mut target = describe(&words(&file.command), &words(&file.patterns), root, timeout)?;
+    let symbolic: Vec<SymbolicSource> = (file.symbolic.iter())
+        .filter_map(|text| SymbolicSource::parse(text).ok())
+        .collect();
+    let mut target = describe(
+        &words(&file.command),
+        &words(&file.patterns),
+        &symbolic,
+        root,
+        timeout,
+    )?;
     if let Some(directory) = brownout_recovery::path_text::from_text(&file.directory) {
         target.directory = directory;
     }
@@ -55,19 +66,22 @@ pub fn from_file(
 fn describe(
     command: &[OsString],
     patterns: &[OsString],
+    symbolic: &[SymbolicSource],
     root: &Path,
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
-    let input = root.join(INPUT);
+    let named = symbolic.iter().find_map(|source| match &source.kind {
+        SymbolicKind::File(path) if path != Path::new(PLACE) => Some(path.clone()),
+        _ => None,
+    });
+    let is_named = named.is_some();
+    let input = named.unwrap_or_else(|| root.join(INPUT));
     let input_text = text(input.as_os_str())?;
     let words: Vec<String> = command
         .iter()
         .map(|argument| Ok(text(argument)?.replace(PLACE, &input_text)))
         .collect::<Result<_, Failure>>()?;
-    let is_standard_input = !command.iter().any(|argument| {
-        let argument = argument.to_str();
-        argument.is_some_and(|argument| argument.contains(PLACE))
-    });
+    let is_standard_input = !is_named && !has_place(command);
     let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(program) = command.first() {
         let file = program_file(Path::new(program));
@@ -100,11 +114,20 @@ fn describe(
         directory,
         input,
         is_standard_input,
+        strings: strings(symbolic).cloned().collect(),
         patterns: patterns.to_vec(),
         watch: watch.collect(),
         time_limit: timeout,
         schedule: ThreadSchedule::of_seed(SCHEDULE),
         server: SandboxServerCommand::this_executable(SERVE_SANDBOX),
+    })
+}
+
+/// Whether a command is given the path of its input.
+pub fn has_place(command: &[OsString]) -> bool {
+    command.iter().any(|argument| {
+        let argument = argument.to_str();
+        argument.is_some_and(|argument| argument.contains(PLACE))
     })
 }
 

@@ -19,6 +19,9 @@ pub struct CampaignFile {
     /// The program and its arguments, as text.
     pub command: Vec<String>,
     pub directory: String,
+    /// Whether the program is a server that gets the input from clients.
+    #[serde(default)]
+    pub is_server: bool,
     /// The patterns that select persistent files.
     pub patterns: Vec<String>,
     /// The persistent files that the target has used, as in [`path_text`].
@@ -33,11 +36,18 @@ impl CampaignFile {
             version: VERSION,
             command,
             directory: path_text::to_text(directory),
+            is_server: false,
             patterns,
             files: Vec::new(),
             executions: 0,
             seconds: 0.0,
         }
+    }
+
+    /// The program is a server, or is not.
+    pub fn with_clients(mut self, is_server: bool) -> Self {
+        self.is_server = is_server;
+        self
     }
 
     /// The campaign in a results directory, if there is one.
@@ -78,6 +88,7 @@ impl CampaignFile {
                 file.command.clone(),
                 file.directory.clone(),
                 file.patterns.clone(),
+                file.is_server,
             )
         };
         parts(self) == parts(other)

@@ -13,6 +13,7 @@ use brownout_recovery::{
     End, InputRun, Isolation, Outcome, Recovery, Sandbox, SandboxServerCommand,
 };
 use brownout_trace::replay::Content;
+use rustix::process::Signal;
 
 use crate::error::FuzzError;
 use crate::executor::{Execution, ExecutionEnd, Executor};
@@ -20,6 +21,8 @@ use crate::image::StartImage;
 
 /// A native run may take this many times the time limit before it counts as hung.
 const NATIVE_FACTOR: u32 = 4;
+/// What a server gets after its last client.
+const CLIENT_SIGNALS: [i32; 2] = [Signal::TERM.as_raw(), Signal::KILL.as_raw()];
 
 /// The target, as the user describes it.
 #[derive(Clone, Debug)]
@@ -32,6 +35,8 @@ pub struct TargetDescription {
     /// Where the target finds its input. Nothing is written there outside of sandboxes.
     pub input: PathBuf,
     pub is_standard_input: bool,
+    /// Whether it is a server, and the input what its clients send.
+    pub is_server: bool,
     /// What selects persistent files; empty if they are recognised by their use.
     pub patterns: Vec<OsString>,
     pub watch: Vec<WatchedFunction>,
@@ -85,6 +90,7 @@ fn prepare(
         .with_patterns(&target.patterns)
         .watching(&target.watch)
         .from_standard_input(target.is_standard_input)
+        .from_clients(target.is_server)
         .under(target.schedule)
         .with_time_limit(target.time_limit);
     Ok((sandbox, run))
@@ -95,6 +101,7 @@ impl Executor for StartPerRun {
         let (outcome, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
         let end = match outcome.end {
             _ if observation.timed_out => ExecutionEnd::TimedOut,
+            _ if observation.ended_by_client => ExecutionEnd::Exited(0),
             End::Exited(status) => ExecutionEnd::Exited(status),
             End::Signaled(signal) => ExecutionEnd::Killed(signal),
             End::TimedOut => ExecutionEnd::TimedOut,
@@ -109,6 +116,7 @@ impl Executor for StartPerRun {
             end,
             duration: outcome.duration,
             may_use_others,
+            may_have_used_input: true,
             transitions: observation.transitions,
             edges: observation.edges,
             unpinned: observation.unpinned,
@@ -147,7 +155,13 @@ impl Executor for StartPerRun {
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
         let limit = self.target.time_limit * NATIVE_FACTOR;
-        Ok(self.sandbox.trace_input(&image.files, input, limit)?)
+        let mut outcome = self.sandbox.trace_input(&image.files, input, limit)?;
+        let is_asked = |signal: i32| CLIENT_SIGNALS.contains(&signal);
+        if self.target.is_server && matches!(outcome.end, End::Signaled(signal) if is_asked(signal))
+        {
+            outcome.end = End::Exited(0);
+        }
+        Ok(outcome)
     }
 
     fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError> {

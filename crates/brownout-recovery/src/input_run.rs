@@ -4,7 +4,7 @@
 //! standard input if the target is not given its name. The target runs under the engine, under a schedule, so that time, random numbers and the
 //! order of its threads are the same in each run. Either its events are counted, or they are written to a trace.
 //!
-//! Can miss: what the target does after the time limit, and input from sockets.
+//! Can miss: what the target does after the time limit.
 
 pub(crate) mod counting;
 pub(crate) mod host;
@@ -41,6 +41,8 @@ pub struct InputRun {
     input: String,
     /// Whether the input is standard input.
     is_standard_input: bool,
+    /// Whether the target is a server, and the input what its clients send.
+    is_server: bool,
     schedule: (u64, u64),
     time_limit: Duration,
     /// Write a trace instead of counts.
@@ -62,6 +64,7 @@ impl InputRun {
                 .collect(),
             input: path_text::to_text(input),
             is_standard_input: false,
+            is_server: false,
             schedule: (1, ThreadSchedule::LENGTH),
             time_limit: Duration::from_secs(1),
             is_recorded: false,
@@ -92,6 +95,12 @@ impl InputRun {
         self
     }
 
+    /// The target is a server, and the input is what its clients send.
+    pub fn from_clients(mut self, is_server: bool) -> Self {
+        self.is_server = is_server;
+        self
+    }
+
     pub fn under(mut self, schedule: ThreadSchedule) -> Self {
         self.schedule = (schedule.seed, schedule.length);
         self
@@ -112,6 +121,8 @@ pub struct InputObservation {
     pub edges: Vec<(u64, u32)>,
     /// The target was killed because its time was over.
     pub timed_out: bool,
+    /// The target is a server that was ended because its input was consumed.
+    pub ended_by_client: bool,
     /// Whether several threads, or several processes, accessed persistent memory.
     pub shares_memory: bool,
     /// What can make runs on the same input differ, one phrase each.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use brownout_engine::CLIENT_DIVIDER;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
     CampaignFile, CampaignOptions, CampaignStatus, Dictionary, Discovery, Figures, ForkServer,
@@ -34,7 +35,7 @@ use crate::stored_results::read_findings;
 use examination::Examiner;
 use status_line::StatusLine;
 
-pub use target::describe_target;
+pub use target::{describe_target, with_client};
 
 /// How long crashes of one input are tested, unless the user says otherwise.
 const CRASH_BUDGET: Duration = Duration::from_secs(2);
@@ -199,14 +200,25 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
         };
         results.fall_short(ExitCode::Usage, Reason::other(why));
     }
-    if campaign.files().is_empty() {
+    let executions = number_of(status.executions, "execution");
+    if status.executions > 0 && campaign.files().is_empty() {
+        let failures = match campaign.has_succeeded() {
+            true => "",
+            false => "; the program has never ended with status 0",
+        };
         let why = format!(
-            "nothing persistent was seen in {}: no mapped file was flushed or synced, or none matches --pm; \
-             give inputs that make the program use its files, with --seeds",
-            number_of(status.executions, "execution")
+            "nothing persistent was seen in {executions}: no mapped file was flushed or synced, or none matches --pm; \
+             give inputs that make the program use its files, with --seeds{failures}"
         );
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
+    }
+    if status.executions > 0 && !campaign.may_have_used_input() {
+        let why = format!(
+            "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
+             belongs, or give --server if clients send it"
+        );
+        results.fall_short(ExitCode::NothingTested, Reason::other(why));
     }
     let unstable = campaign.unstable_cases();
     if !unstable.is_empty() {
@@ -320,6 +332,9 @@ fn campaign_options(
         Some(path) => Dictionary::read(path)?.tokens,
         None => Vec::new(),
     };
+    if arguments.server {
+        tokens.push(CLIENT_DIVIDER.to_vec());
+    }
     if let Some(program) = arguments.command.first() {
         tokens.extend(binary_strings(&program_file(Path::new(program))));
     }
@@ -365,11 +380,10 @@ fn campaign_file(arguments: &FuzzArgs, settings: &Settings) -> Result<CampaignFi
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     let command = arguments.command.iter();
     let command = command.map(|argument| argument.to_string_lossy().into_owned());
-    Ok(CampaignFile::new(
-        command.collect(),
-        &here,
-        settings.pattern_texts(),
-    ))
+    Ok(
+        CampaignFile::new(command.collect(), &here, settings.pattern_texts())
+            .with_clients(arguments.server),
+    )
 }
 
 fn root_of(directory: &OutputDirectory) -> Result<PathBuf, Failure> {

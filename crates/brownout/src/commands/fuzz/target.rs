@@ -7,8 +7,9 @@ use std::time::Duration;
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_fuzz::{CampaignFile, TargetDescription};
 use brownout_recovery::{SandboxServerCommand, check_command};
+use rustix::fs::{Access, access};
 
-use crate::arguments::{FuzzArgs, SERVE_SANDBOX};
+use crate::arguments::{FuzzArgs, SEND_INPUT, SERVE_SANDBOX};
 use crate::crash_test::{program_file, shell_word};
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -29,7 +30,7 @@ pub fn describe_target(
     let locks = settings.locks.iter();
     let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
     let mut target = describe(
-        &arguments.command,
+        (&arguments.command, arguments.server),
         &settings.patterns,
         root,
         arguments.timeout,
@@ -45,7 +46,13 @@ pub fn from_file(
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
-    let mut target = describe(&words(&file.command), &words(&file.patterns), root, timeout)?;
+    let command = words(&file.command);
+    let mut target = describe(
+        (&command, file.is_server),
+        &words(&file.patterns),
+        root,
+        timeout,
+    )?;
     if let Some(directory) = brownout_recovery::path_text::from_text(&file.directory) {
         target.directory = directory;
     }
@@ -53,7 +60,7 @@ pub fn from_file(
 }
 
 fn describe(
-    command: &[OsString],
+    (command, is_server): (&[OsString], bool),
     patterns: &[OsString],
     root: &Path,
     timeout: Duration,
@@ -64,23 +71,34 @@ fn describe(
         .iter()
         .map(|argument| Ok(text(argument)?.replace(PLACE, &input_text)))
         .collect::<Result<_, Failure>>()?;
-    let is_standard_input = !command.iter().any(|argument| {
+    let has_place = command.iter().any(|argument| {
         let argument = argument.to_str();
         argument.is_some_and(|argument| argument.contains(PLACE))
     });
+    if is_server && has_place {
+        return Err(Failure::InputTwice);
+    }
+    let is_standard_input = !has_place && !is_server;
     let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(program) = command.first() {
         let file = program_file(Path::new(program));
+        let refused = |why: &str| Failure::FuzzedProgram {
+            program: program.clone(),
+            why: why.to_owned(),
+        };
         if !file.is_file() {
-            return Err(Failure::FuzzedProgram {
-                program: program.clone(),
-                why: "there is no such program".to_owned(),
-            });
+            return Err(refused("there is no such program"));
+        }
+        if access(&file, Access::EXEC_OK).is_err() {
+            return Err(refused("it is not executable"));
         }
     }
     let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     // The shell must not be what is killed by a signal.
     let mut command_line = format!("exec {}", quoted.join(" "));
+    if is_server {
+        command_line = with_client(&input_text, &quoted.join(" "), "")?;
+    }
     if is_standard_input {
         command_line.push_str(&format!(" < {}", shell_word(&input_text)));
     }
@@ -100,12 +118,24 @@ fn describe(
         directory,
         input,
         is_standard_input,
+        is_server,
         patterns: patterns.to_vec(),
         watch: watch.collect(),
         time_limit: timeout,
         schedule: ThreadSchedule::of_seed(SCHEDULE),
         server: SandboxServerCommand::this_executable(SERVE_SANDBOX),
     })
+}
+
+/// The command line of a server with a client beside it, which sends the input.
+pub fn with_client(input: &str, server: &str, options: &str) -> Result<String, Failure> {
+    let own = std::env::current_exe().map_err(Failure::OwnProgram)?;
+    let own = text(own.as_os_str())?;
+    Ok(format!(
+        "exec {} {SEND_INPUT} {options} {} {server}",
+        shell_word(&own),
+        shell_word(input)
+    ))
 }
 
 fn text(argument: &OsStr) -> Result<String, Failure> {

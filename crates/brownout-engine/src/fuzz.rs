@@ -62,6 +62,8 @@ pub enum InputChannel {
     Stdin,
     /// As a file, which is created at this absolute path. The command names it.
     File(PathBuf),
+    /// From clients: it is a server. What they send is a file, which is created at this absolute path.
+    Clients(PathBuf),
 }
 
 /// Why an execution, or any further one, is impossible.

@@ -15,6 +15,7 @@
 
 mod arch;
 mod build_ids;
+mod client;
 mod coverage;
 mod decode;
 mod drain;
@@ -53,6 +54,7 @@ mod wire;
 mod wire_processes;
 mod written_file;
 
+pub use client::{CLIENT_DIVIDER, client_parts};
 pub use coverage::{Branch, Coverage, CoveredModule};
 pub use event_destination::{EventDestination, LiveEvents};
 pub use event_sink::StopReason;

@@ -120,6 +120,7 @@ fn record_with(
         patch: options.patch.clone(),
         schedule: options.schedule,
         symbolic: options.symbolic.clone(),
+        client: None,
     })?;
     let writer = create_trace(options)?;
     let run = target
@@ -163,6 +164,7 @@ impl TargetRun<TraceWriter<File>> {
             scheduled,
             patched,
             path,
+            ended_by_client: _,
             destination: writer,
         } = self;
         let written = writer.bytes();

@@ -3,6 +3,7 @@
 //! Two threads share the work: the drain (see [`crate::drain`]) moves records from the wire to the destination, and the
 //! supervisor (see [`crate::supervisor`]) passes signals on and waits for the end.
 
+use crate::client;
 use crate::coverage::Coverage;
 use crate::drain::{SharedStatus, drain};
 use crate::event_destination::EventDestination;
@@ -63,6 +64,8 @@ pub struct TargetOptions {
     pub schedule: Option<ThreadSchedule>,
     /// Inputs that are symbolic: the path is recorded from the first of their bytes on. Empty if none is.
     pub symbolic: Vec<SymbolicSource>,
+    /// The file that holds what clients send, if the target is a server. Needs a schedule.
+    pub client: Option<PathBuf>,
 }
 
 /// What happens to a target when its events can no longer be received.
@@ -155,6 +158,8 @@ pub struct TargetRun<D> {
     pub coverage: Option<Coverage>,
     /// The path from the first symbolic byte on, if there are symbolic inputs.
     pub path: Option<PathRecording>,
+    /// Whether the target is a server that has ended because its input was consumed, and not by itself.
+    pub ended_by_client: bool,
     /// The destination, with all events.
     pub destination: D,
 }
@@ -176,6 +181,7 @@ impl Target {
             (options.patch.is_some(), option::PATCH),
             (options.schedule.is_some(), option::SCHEDULE),
             (!options.symbolic.is_empty(), option::PATH),
+            (options.client.is_some(), option::CLIENT),
         ];
         let wanted = wanted.iter().filter(|(is_wanted, _)| *is_wanted);
         let wire = Wire::create(wanted.fold(0, |all, (_, bits)| all | bits))
@@ -192,6 +198,9 @@ impl Target {
             }
             if let Some(plan) = &options.patch {
                 plan.put(wire.file())?;
+            }
+            if let Some(input) = &options.client {
+                client::put(&wire, input)?;
             }
             path::put_sources(wire.file(), &options.symbolic)
         })
@@ -249,6 +258,7 @@ impl Target {
             other_inputs,
             coverage,
             path,
+            ended_by_client,
             scheduled,
             patched,
             destination,
@@ -262,6 +272,7 @@ impl Target {
             other_inputs,
             coverage,
             path,
+            ended_by_client,
             scheduled,
             patched,
             destination: destination.into_destination(),
@@ -351,10 +362,13 @@ impl Target {
         let path = (!symbolic.is_empty()).then(|| path::read(wire.file()));
         let deadlock = schedule.zip(wire.deadlocked());
         let deadlock = deadlock.map(|(schedule, threads)| ScheduleDeadlock { schedule, threads });
+        let ended_by_client =
+            matches!(ended.end, ProcessEnd::Signaled { signal } if client::has_sent(&wire, signal));
         let run = conclude(pid.0 as u32, ended, drained, interrupted, deadlock);
         Ok(TargetRun {
             coverage: counted.transpose().map_err(TargetError::Coverage)?,
             path: path.transpose().map_err(TargetError::Path)?,
+            ended_by_client,
             other_inputs: OtherInput::of(wire.inputs()).chain(differing).collect(),
             patched: patched.transpose().map_err(TargetError::SetUp)?,
             scheduled: schedule.map(|schedule| ScheduledRun {
@@ -412,6 +426,7 @@ fn conclude<D: EventDestination>(
         patched: None,
         coverage: None,
         path: None,
+        ended_by_client: false,
         destination: sink.into_destination(),
     }
 }

@@ -14,7 +14,7 @@ use crate::campaign_file::CampaignFile;
 use crate::corpus::Corpus;
 use crate::cover::cover;
 use crate::error::FuzzError;
-use crate::executor::{ExecutionEnd, Executor};
+use crate::executor::{Execution, ExecutionEnd, Executor};
 use crate::feedback::Feedback;
 use crate::grammar::Grammar;
 use crate::image::{ImageId, ImageOrigin, StartImage};
@@ -138,6 +138,9 @@ pub(crate) struct Shared {
 pub struct FuzzCampaign {
     pub(crate) options: CampaignOptions,
     pub(crate) executions: AtomicU64,
+    /// Whether an execution may have used the input, and whether one has ended with status 0.
+    may_have_used_input: AtomicBool,
+    has_succeeded: AtomicBool,
     shared: Mutex<Shared>,
     stop: AtomicBool,
     started: Instant,
@@ -163,6 +166,8 @@ impl FuzzCampaign {
         let (discoveries, received) = channel();
         let campaign = Self {
             executions: AtomicU64::new(earlier.executions),
+            may_have_used_input: AtomicBool::new(false),
+            has_succeeded: AtomicBool::new(false),
             before: Duration::try_from_secs_f64(earlier.seconds).unwrap_or_default(),
             shared: Mutex::new(Shared {
                 feedback: Feedback::default(),
@@ -259,6 +264,26 @@ impl FuzzCampaign {
     pub(crate) fn report(&self, discovery: Discovery) {
         // It is received as long as the campaign runs.
         let _ = self.discoveries.send(discovery);
+    }
+
+    /// Notes what an execution says about the campaign as a whole.
+    pub(crate) fn note_end(&self, execution: &Execution) {
+        if execution.may_have_used_input {
+            self.may_have_used_input.store(true, Ordering::Relaxed);
+        }
+        if execution.end == ExecutionEnd::Exited(0) {
+            self.has_succeeded.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an execution of this process may have used the input.
+    pub fn may_have_used_input(&self) -> bool {
+        self.may_have_used_input.load(Ordering::Relaxed)
+    }
+
+    /// Whether an execution of this process has ended with status 0.
+    pub fn has_succeeded(&self) -> bool {
+        self.has_succeeded.load(Ordering::Relaxed)
     }
 
     /// Lets the workers end after their present execution.

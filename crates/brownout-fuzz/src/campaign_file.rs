@@ -19,6 +19,9 @@ pub struct CampaignFile {
     /// The program and its arguments, as text.
     pub command: Vec<String>,
     pub directory: String,
+    /// Whether the program is a server that gets the input from clients.
+    #[serde(default)]
+    pub is_server: bool,
     /// The patterns that select persistent files.
     pub patterns: Vec<String>,
     /// The symbolic sources that determine what an input is, as the user has written them.
@@ -36,12 +39,19 @@ impl CampaignFile {
             version: VERSION,
             command,
             directory: path_text::to_text(directory),
+            is_server: false,
             patterns,
             symbolic: Vec::new(),
             files: Vec::new(),
             executions: 0,
             seconds: 0.0,
         }
+    }
+
+    /// The program is a server, or is not.
+    pub fn with_clients(mut self, is_server: bool) -> Self {
+        self.is_server = is_server;
+        self
     }
 
     /// The campaign in a results directory, if there is one.
@@ -83,6 +93,7 @@ impl CampaignFile {
                 file.directory.clone(),
                 file.patterns.clone(),
                 file.symbolic.clone(),
+                file.is_server,
             )
         };
         parts(self) == parts(other)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use brownout_engine::fuzz::Comparison;
 use brownout_recovery::{Outcome, RecordedPath, SymbolicInput};
 use brownout_trace::replay::Content;
 
@@ -16,6 +17,15 @@ pub type Counts = Vec<(u64, u32)>;
 pub trait Executor {
     /// Runs the target, and counts what it does.
     fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError>;
+
+    /// The comparisons that the target makes; none if they cannot be captured.
+    fn comparisons(
+        &mut self,
+        _image: &StartImage,
+        _input: &[u8],
+    ) -> Result<Vec<Comparison>, FuzzError> {
+        Ok(Vec::new())
+    }
 
     /// The persistent files as the last execution has left them.
     fn files(&mut self) -> Result<Vec<Option<Content>>, FuzzError>;
@@ -76,6 +86,8 @@ pub struct Execution {
     pub edges: Counts,
     /// Whether the run may have used persistent files that are not known.
     pub may_use_others: bool,
+    /// Whether the target has used the input, or that is not known. If not, all inputs lead to the same execution.
+    pub may_have_used_input: bool,
     /// What can make executions of the same test case differ, one phrase each.
     pub unpinned: Vec<String>,
 }

@@ -76,6 +76,13 @@ impl Feedback {
             .collect()
     }
 
+    /// Remembers that transitions were seen, but not how often: someone looks for a shorter input that shows them.
+    pub fn reserve(&mut self, execution: &Execution) {
+        for &(key, _) in &execution.transitions {
+            self.transitions.entry(key).or_default();
+        }
+    }
+
     /// Remembers an execution.
     pub fn learn(&mut self, execution: &Execution) {
         add(&mut self.transitions, &execution.transitions);
@@ -113,6 +120,7 @@ mod tests {
             transitions: transitions.to_vec(),
             edges: edges.to_vec(),
             may_use_others: false,
+            may_have_used_input: true,
             unpinned: Vec::new(),
         }
     }

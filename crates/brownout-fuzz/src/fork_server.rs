@@ -9,8 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_engine::Repetition;
-use brownout_engine::fuzz::{ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
-use brownout_recovery::{FuzzOutcome, FuzzSandbox, Outcome, RecordedPath, Recovery, SymbolicInput};
+use brownout_engine::fuzz::{Comparison, ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
+use brownout_recovery::{
+    FuzzOutcome, FuzzSandbox, FuzzSandboxError, Outcome, RecordedPath, Recovery, SymbolicInput,
+};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;
@@ -24,6 +26,8 @@ pub struct ForkServer {
     files: Vec<PathBuf>,
     starts: StartPerRun,
     copies: Option<Copies>,
+    /// Another target, whose comparisons are captured, once they are asked for; none if it cannot be copied.
+    compared: Option<Option<Copies>>,
     /// Why the target is started for each execution, if it is.
     why_not: Option<String>,
 }
@@ -46,6 +50,7 @@ impl ForkServer {
             files: files.to_vec(),
             starts,
             copies: None,
+            compared: None,
             why_not: None,
         };
         server.start_copies();
@@ -55,6 +60,7 @@ impl ForkServer {
     /// Starts the target that is copied. If that is not possible, each execution starts the target.
     fn start_copies(&mut self) {
         self.copies = None;
+        self.compared = None;
         if self.files.is_empty() {
             self.why_not = Some("its persistent files are not known yet".to_owned());
             return;
@@ -64,12 +70,24 @@ impl ForkServer {
             self.why_not = Some(why.to_owned());
             return;
         }
+        match self.copied(false) {
+            Ok(copies) => {
+                self.why_not = None;
+                self.copies = Some(copies);
+            }
+            Err(error) => self.why_not = Some(error.to_string()),
+        }
+    }
+
+    /// A target that waits to be copied.
+    fn copied(&self, comparisons: bool) -> Result<Copies, FuzzSandboxError> {
         let target = FuzzTarget {
             command: self.target.command.clone(),
             environment: Vec::new(),
             directory: Some(self.target.directory.clone()),
             input: match self.target.is_standard_input {
                 true => InputChannel::Stdin,
+                false if self.target.is_server => InputChannel::Clients(self.target.input.clone()),
                 false => InputChannel::File(self.target.input.clone()),
             },
             files: self.files.clone(),
@@ -77,32 +95,27 @@ impl ForkServer {
             timeout: self.target.time_limit,
             schedule: self.target.schedule,
             repetition: Repetition::default(),
-            comparisons: false,
+            comparisons,
         };
         let sandbox = Recovery::new(&self.target.command_line, &self.target.directory);
         let absent = vec![None; self.files.len()];
-        match FuzzSandbox::start(&self.target.server, &sandbox, &target, &absent) {
-            Ok(sandbox) => {
-                self.why_not = None;
-                self.copies = Some(Copies {
-                    sandbox,
-                    image: None,
-                    opening: None,
-                    is_opening: false,
-                });
-            }
-            Err(error) => self.why_not = Some(error.to_string()),
-        }
+        let sandbox = FuzzSandbox::start(&self.target.server, &sandbox, &target, &absent)?;
+        Ok(Copies {
+            sandbox,
+            image: None,
+            opening: None,
+            is_opening: false,
+        })
     }
 }
 
 impl Copies {
-    fn execute(
+    fn run(
         &mut self,
         image: &StartImage,
         input: &[u8],
         files: usize,
-    ) -> Result<Execution, FuzzError> {
+    ) -> Result<FuzzOutcome, FuzzError> {
         let known = self.image.as_ref();
         if !known.is_some_and(|known| Arc::ptr_eq(&known.files, &image.files)) {
             let mut contents = image.files.to_vec();
@@ -113,11 +126,20 @@ impl Copies {
         let ended = self.opening.as_ref();
         let ended = ended.filter(|opening| opening.end != CopyEnd::AtInput);
         self.is_opening = ended.is_some();
-        let outcome = match ended {
+        Ok(match ended {
             // The target does not come to its input on this image.
             Some(opening) => opening.clone(),
             None => self.sandbox.execute(input)?,
-        };
+        })
+    }
+
+    fn execute(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        files: usize,
+    ) -> Result<Execution, FuzzError> {
+        let outcome = self.run(image, input, files)?;
         let transitions = |outcome: &FuzzOutcome| -> Counts {
             let counts = outcome.transitions.iter();
             counts
@@ -143,6 +165,7 @@ impl Copies {
             transitions: united(&transitions(&outcome), opening.map(transitions)),
             edges: united(&edges(&outcome), opening.map(edges)),
             may_use_others: outcome.wrote_files,
+            may_have_used_input: outcome.used_input,
             unpinned: self.sandbox.unpinned().to_vec(),
         })
     }
@@ -172,6 +195,30 @@ impl Executor for ForkServer {
                     Some(copies) => copies.execute(image, input, self.files.len()),
                     None => self.starts.execute(image, input),
                 }
+            }
+        }
+    }
+
+    fn comparisons(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+    ) -> Result<Vec<Comparison>, FuzzError> {
+        if self.copies.is_none() {
+            return Ok(Vec::new());
+        }
+        if self.compared.is_none() {
+            self.compared = Some(self.copied(true).ok());
+        }
+        let Some(Some(compared)) = &mut self.compared else {
+            return Ok(Vec::new());
+        };
+        match compared.run(image, input, self.files.len()) {
+            Ok(outcome) => Ok(outcome.comparisons),
+            // It is only of help, and a new one is made for the next input.
+            Err(_) => {
+                self.compared = None;
+                Ok(Vec::new())
             }
         }
     }

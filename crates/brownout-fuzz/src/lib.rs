@@ -12,7 +12,7 @@
 //! | `image`, `image_store` | starting images: a tree of changes, each image once |
 //! | `crash_images` | images that a crash of a recorded test case leaves |
 //! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
-//! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination` | new inputs from old ones |
+//! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination`, `input_to_state` | new inputs from old ones |
 //! | `start_strings` | inputs that hold arguments and environment variables, too |
 //! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
 //! | `symbolic` | workers that solve for inputs instead of mutating them |
@@ -22,7 +22,7 @@
 //! The caller examines recordings of test cases with new paths: see [`Discovery`].
 //!
 //! Can miss: what no input within the time shows; interleavings of threads other than that of the schedule; input that does not come from
-//! standard input or the input file.
+//! standard input, the input file or clients.
 
 mod binary_strings;
 mod campaign;
@@ -39,6 +39,7 @@ mod fork_server;
 mod grammar;
 mod image;
 mod image_store;
+mod input_to_state;
 mod line_recombination;
 mod minimization;
 mod mutation;

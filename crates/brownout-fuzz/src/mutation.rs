@@ -75,6 +75,13 @@ impl Mutations {
         Ok(())
     }
 
+    /// Learns tokens that the target knows.
+    pub fn learn_tokens(&mut self, tokens: &[Vec<u8>]) {
+        if let Some(known) = self.state.metadata_map_mut().get_mut::<Tokens>() {
+            known.add_tokens(tokens);
+        }
+    }
+
     /// How many inputs it has learnt.
     pub fn learnt(&self) -> usize {
         self.inputs.len()

@@ -14,6 +14,7 @@ use brownout_recovery::{
     StartString, SymbolicInput,
 };
 use brownout_trace::replay::Content;
+use rustix::process::Signal;
 
 use crate::error::FuzzError;
 use crate::executor::{Execution, ExecutionEnd, Executor};
@@ -23,6 +24,8 @@ use crate::image::StartImage;
 const NATIVE_FACTOR: u32 = 4;
 /// A run whose path is recorded may take this many times the time limit.
 const PATH_FACTOR: u32 = 5;
+/// What a server gets after its last client.
+const CLIENT_SIGNALS: [i32; 2] = [Signal::TERM.as_raw(), Signal::KILL.as_raw()];
 
 /// The target, as the user describes it.
 #[derive(Clone, Debug)]
@@ -37,6 +40,8 @@ pub struct TargetDescription {
     pub is_standard_input: bool,
     /// The strings that come first in inputs, in place of those of the command.
     pub strings: Vec<StartString>,
+    /// Whether it is a server, and the input what its clients send.
+    pub is_server: bool,
     /// What selects persistent files; empty if they are recognised by their use.
     pub patterns: Vec<OsString>,
     pub watch: Vec<WatchedFunction>,
@@ -98,6 +103,7 @@ fn prepare(
         .with_patterns(&target.patterns)
         .watching(&target.watch)
         .from_standard_input(target.is_standard_input)
+        .from_clients(target.is_server)
         .under(target.schedule)
         .with_time_limit(target.time_limit);
     Ok((sandbox, run))
@@ -109,6 +115,7 @@ impl Executor for StartPerRun {
         let (outcome, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
         let end = match outcome.end {
             _ if observation.timed_out => ExecutionEnd::TimedOut,
+            _ if observation.ended_by_client => ExecutionEnd::Exited(0),
             End::Exited(status) => ExecutionEnd::Exited(status),
             End::Signaled(signal) => ExecutionEnd::Killed(signal),
             End::TimedOut => ExecutionEnd::TimedOut,
@@ -123,6 +130,7 @@ impl Executor for StartPerRun {
             end,
             duration: outcome.duration,
             may_use_others,
+            may_have_used_input: true,
             transitions: observation.transitions,
             edges: observation.edges,
             unpinned: observation.unpinned,
@@ -183,14 +191,22 @@ impl Executor for StartPerRun {
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
         let limit = self.target.time_limit * NATIVE_FACTOR;
-        if self.target.strings.is_empty() {
-            return Ok(self.sandbox.trace_input(&image.files, input, limit)?);
+        // The command of a sandbox is always the same, so another one is needed for other strings.
+        let mut outcome = match self.target.strings.is_empty() {
+            true => self.sandbox.trace_input(&image.files, input, limit)?,
+            false => {
+                let parts = self.target.parts(input);
+                let target = self.target.started_with(&parts);
+                let (mut sandbox, _) = prepare(&target, &self.files)?;
+                sandbox.trace_input(&image.files, &parts.rest, limit)?
+            }
+        };
+        let is_asked = |signal: i32| CLIENT_SIGNALS.contains(&signal);
+        if self.target.is_server && matches!(outcome.end, End::Signaled(signal) if is_asked(signal))
+        {
+            outcome.end = End::Exited(0);
         }
-        // The command of a sandbox is always the same, so another one is needed.
-        let parts = self.target.parts(input);
-        let target = self.target.started_with(&parts);
-        let (mut sandbox, _) = prepare(&target, &self.files)?;
-        Ok(sandbox.trace_input(&image.files, &parts.rest, limit)?)
+        Ok(outcome)
     }
 
     fn use_files(&mut self, files: &[PathBuf]) -> Result<(), FuzzError> {

@@ -11,6 +11,7 @@ use crate::error::FuzzError;
 use crate::executor::{Execution, ExecutionEnd, Executor};
 use crate::feedback::Novelty;
 use crate::image::{ImageId, ImageOrigin, StartImage};
+use crate::input_to_state::{compared_strings, matching_inputs};
 use crate::minimization::minimize;
 use crate::mutation::{Mutations, below, pick};
 use crate::test_case::{ListedCase, TestCase};
@@ -30,6 +31,7 @@ pub struct Worker<'a> {
 }
 
 /// An input to be tried, and where it comes from.
+#[derive(Clone)]
 pub(crate) struct Trial {
     input: Vec<u8>,
     image: ImageId,
@@ -313,7 +315,9 @@ impl<'a> Worker<'a> {
 
     fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
         self.campaign.executions.fetch_add(1, Ordering::Relaxed);
-        self.executor.execute(image, input)
+        let execution = self.executor.execute(image, input)?;
+        self.campaign.note_end(&execution);
+        Ok(execution)
     }
 
     /// Extends the list of persistent files by those that the target has used. Returns whether there were any that were not known.
@@ -389,9 +393,11 @@ impl<'a> Worker<'a> {
                 return Ok((novelty, Vec::new()));
             }
             let unseen = shared.feedback.unseen(&execution);
-            shared.feedback.learn(&execution);
             if novelty == Novelty::Transition {
+                shared.feedback.reserve(&execution);
                 shared.last_new_path = Some(self.campaign.elapsed());
+            } else {
+                shared.feedback.learn(&execution);
             }
             (novelty, unseen)
         };
@@ -399,16 +405,53 @@ impl<'a> Worker<'a> {
         let is_stable = again.transitions == execution.transitions;
         let mut trial = trial;
         let mut execution = execution;
-        if novelty == Novelty::Transition && is_stable {
-            trial.input = self.shortened(&trial, &unseen)?;
-            execution = self.execute(&trial.content, &trial.input)?;
+        let mut next = Vec::new();
+        if novelty == Novelty::Transition {
+            if is_stable {
+                let input = self.shortened(&trial, &unseen)?;
+                if input != trial.input {
+                    // What the shorter input does not show is still new, and the longer one is kept for that.
+                    next.push(trial.clone());
+                    trial.input = input;
+                }
+                execution = self.execute(&trial.content, &trial.input)?;
+            }
+            self.campaign.lock().feedback.learn(&execution);
         }
         let case = self.keep(&trial, &execution, novelty, is_stable)?;
-        let crashes = match novelty {
-            Novelty::Transition => self.record(&trial, case)?,
-            _ => Vec::new(),
-        };
-        Ok((novelty, crashes))
+        next.extend(self.with_equal_comparisons(&trial, case)?);
+        if novelty == Novelty::Transition {
+            next.extend(self.record(&trial, case)?);
+        }
+        Ok((novelty, next))
+    }
+
+    /// Inputs that make comparisons of a test case equal, to be tried.
+    fn with_equal_comparisons(
+        &mut self,
+        trial: &Trial,
+        case: u64,
+    ) -> Result<Vec<Trial>, FuzzError> {
+        let comparisons = self.executor.comparisons(&trial.content, &trial.input)?;
+        self.mutations.learn_tokens(&compared_strings(&comparisons));
+        let image = self.image_of(case).unwrap_or(trial.image);
+        let longest = self.campaign.options.longest_input;
+        let inputs = matching_inputs(&trial.input, &comparisons).into_iter();
+        let trials = inputs
+            .filter(|input| input.len() <= longest)
+            .map(|input| Trial {
+                input,
+                image,
+                content: trial.content.clone(),
+                parent: Some(case),
+                how: "comparison",
+                proposed: None,
+            });
+        Ok(trials.collect())
+    }
+
+    fn image_of(&self, case: u64) -> Option<ImageId> {
+        Some(self.campaign.lock().corpus.case(case)?.image)
     }
 
     /// The shortest input found that still takes the transitions which were new.
@@ -494,13 +537,7 @@ impl<'a> Worker<'a> {
             patterns: self.campaign.options.patterns.as_ref(),
         };
         let crashes = recorded.crash_images(rate, self.mutations.rand())?;
-        let image = {
-            let shared = self.campaign.lock();
-            shared
-                .corpus
-                .case(case)
-                .map_or(trial.image, |case| case.image)
-        };
+        let image = self.image_of(case).unwrap_or(trial.image);
         self.campaign.report(Discovery::Path {
             case,
             image,

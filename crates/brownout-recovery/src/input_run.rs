@@ -5,7 +5,7 @@
 //! order of its threads are the same in each run. Its events are counted, or written to a trace, or its path through the code is recorded from the first
 //! symbolic byte on.
 //!
-//! Can miss: what the target does after the time limit, and input from sockets.
+//! Can miss: what the target does after the time limit.
 
 pub(crate) mod counting;
 pub(crate) mod host;
@@ -46,6 +46,8 @@ pub struct InputRun {
     input: String,
     /// Whether the input is standard input.
     is_standard_input: bool,
+    /// Whether the target is a server, and the input what its clients send.
+    is_server: bool,
     schedule: (u64, u64),
     time_limit: Duration,
     /// Values of arguments that replace those of the command, and of environment variables.
@@ -88,6 +90,7 @@ impl InputRun {
                 .collect(),
             input: path_text::to_text(input),
             is_standard_input: false,
+            is_server: false,
             schedule: (1, ThreadSchedule::LENGTH),
             time_limit: Duration::from_secs(1),
             strings: Vec::new(),
@@ -116,6 +119,12 @@ impl InputRun {
     /// The input is standard input, too.
     pub fn from_standard_input(mut self, is_standard_input: bool) -> Self {
         self.is_standard_input = is_standard_input;
+        self
+    }
+
+    /// The target is a server, and the input is what its clients send.
+    pub fn from_clients(mut self, is_server: bool) -> Self {
+        self.is_server = is_server;
         self
     }
 
@@ -166,6 +175,8 @@ pub struct InputObservation {
     pub edges: Vec<(u64, u32)>,
     /// The target was killed because its time was over.
     pub timed_out: bool,
+    /// The target is a server that was ended because its input was consumed.
+    pub ended_by_client: bool,
     /// Whether several threads, or several processes, accessed persistent memory.
     pub shares_memory: bool,
     /// What can make runs on the same input differ, one phrase each.

@@ -26,6 +26,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod coverage;
 pub mod explore;
 pub mod fuzz;
@@ -38,7 +39,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of the control page: `brownout` in ASCII.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"brownout");
 /// Changes whenever the layout below changes. Both sides come from the same build, so they must agree.
-pub const VERSION: u32 = 17;
+pub const VERSION: u32 = 18;
 
 /// Name of the environment variable that passes the wire on across `execve`. The target never sees it.
 pub const ENV: &str = "BROWNOUT_WIRE";
@@ -75,7 +76,7 @@ pub const INTENT_BYTES: usize = 8 << 10;
 pub const LOADER: usize = RINGS + SLOTS * (RING_BYTES + INTENT_BYTES);
 pub const LOADER_BYTES: usize = 16 << 20;
 /// Size of the memfd. It is sparse: memory for rings and counts is allocated when they are first used.
-pub const WIRE_BYTES: usize = path::END;
+pub const WIRE_BYTES: usize = client::END;
 
 /// Offset in the memfd of the ring of slot `index`.
 pub const fn ring_offset(index: usize) -> usize {
@@ -174,6 +175,8 @@ pub mod option {
     pub const PATH: u32 = 4096;
     /// Count what executions do, and copy the process for each of them (see [`super::fuzz`]).
     pub const FUZZ: u32 = 512;
+    /// Send the input to the target, which is a server (see [`super::client`]). Set together with [`SCHEDULE`].
+    pub const CLIENT: u32 = 2048;
 }
 
 /// Bits of [`Control::inputs`]: what a target uses that is not the same in each run.

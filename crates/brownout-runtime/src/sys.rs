@@ -5,6 +5,7 @@
 
 pub use linux_raw_sys::errno;
 pub use linux_raw_sys::general as linux;
+pub use linux_raw_sys::net;
 
 /// A system call's raw result: a value, or a small negative error number.
 pub type Raw = u64;

@@ -124,6 +124,11 @@ pub fn wants_fuzz() -> bool {
     has_option(ring::option::FUZZ)
 }
 
+/// Whether the target is a server that is sent the input.
+pub fn wants_client() -> bool {
+    has_option(ring::option::CLIENT)
+}
+
 /// Whether threads are held.
 pub fn wants_holds() -> bool {
     has_option(ring::option::HOLD)

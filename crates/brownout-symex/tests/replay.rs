@@ -51,6 +51,7 @@ impl Program {
             schedule: Some(ThreadSchedule::of_seed(1)),
             patch: None,
             symbolic: vec![SymbolicSource::File(file)],
+            client: None,
         };
         let target = Target::prepare(&options).unwrap();
         let run = target.run(LiveEvents::discard(), &mut |_| ()).unwrap();

@@ -154,6 +154,22 @@ pub enum Failure {
     SymbolicSource { input: String, why: String },
     #[error("cannot run `{}`: {why}", program.display())]
     FuzzedProgram { program: OsString, why: String },
+    #[error("@@ and --server exclude each other: the input is a file, or what clients send")]
+    InputTwice,
+    #[error("cannot determine the path of brownout itself")]
+    OwnProgram(#[source] io::Error),
+    #[error("cannot run `{}` as a server", program.display())]
+    Server {
+        program: OsString,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot read the input `{}`", path.display())]
+    Input {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("cannot use directory `{}` for results", path.display())]
     OutputDirectory {
         path: PathBuf,

@@ -6,6 +6,7 @@ use super::persistent_files::{FuzzedFiles, Restored};
 use super::process_end;
 use super::shared::Shared;
 use super::{FuzzServerError, FuzzTarget, InputChannel};
+use crate::client;
 use crate::launch::{Launch, launch_with};
 use crate::loader_image::LOADER;
 use crate::program::Program;
@@ -130,9 +131,20 @@ pub(super) fn set_up(error: io::Error) -> FuzzServerError {
 impl FuzzServer {
     /// Starts the target, with the persistent files as they are now for an image, and runs it to its fork point.
     pub fn start(target: &FuzzTarget) -> Result<Self, FuzzServerError> {
+        let mut server = Self::start_without_image(target)?;
+        server.run_on_image()?;
+        Ok(server)
+    }
+
+    /// Starts the target, but does not let it use its persistent files before [`set_image`](Self::set_image), if it can wait before that. Otherwise it would write its
+    /// other files twice.
+    pub fn start_without_image(target: &FuzzTarget) -> Result<Self, FuzzServerError> {
         let program = Program::find(&target.command).map_err(TargetError::from)?;
         let gate = SignalGate::open().map_err(set_up)?;
-        let options = option::FUZZ | option::REPEATED | option::SCHEDULE;
+        let mut options = option::FUZZ | option::REPEATED | option::SCHEDULE;
+        if matches!(target.input, InputChannel::Clients(_)) {
+            options |= option::CLIENT;
+        }
         let wire = Wire::create(options).map_err(set_up)?;
         wire.put_schedule(target.schedule).map_err(set_up)?;
         // Nobody reads records.
@@ -140,6 +152,9 @@ impl FuzzServer {
         let shared = Shared::map(wire.file()).map_err(set_up)?;
         let input = open_input(&target.input)?;
         shared.configure(target, &input)?;
+        if let InputChannel::Clients(path) = &target.input {
+            client::put(&wire, path).map_err(set_up)?;
+        }
         let files = FuzzedFiles::of(target)?;
         let mut server = Self {
             wire,
@@ -155,7 +170,7 @@ impl FuzzServer {
             edges: vec![0; EDGES],
             has_fixed_addresses: true,
         };
-        server.prepare()?;
+        server.start_root()?;
         Ok(server)
     }
 
@@ -208,7 +223,7 @@ impl FuzzServer {
     pub fn execute(&mut self, input: &[u8]) -> Result<Execution<'_>, FuzzServerError> {
         self.undo()?;
         self.put_input(input)?;
-        self.shared.begin_execution(goal::END);
+        self.begin(goal::END)?;
         self.is_dirty = true;
         let started = Instant::now();
         let pid = match self.copy()? {
@@ -217,7 +232,7 @@ impl FuzzServer {
                 // What waited has ended: somebody has killed it.
                 self.prepare()?;
                 self.put_input(input)?;
-                self.shared.begin_execution(goal::END);
+                self.begin(goal::END)?;
                 self.copy()?.ok_or(FuzzServerError::Copy)?
             }
         };
@@ -225,10 +240,32 @@ impl FuzzServer {
             .map_err(FuzzServerError::Wait)?;
         self.shared.copy_edges(&mut self.edges);
         Ok(Execution {
-            end,
+            end: self.without_client(end),
             duration: started.elapsed(),
             server: self,
         })
+    }
+
+    /// Begins another execution.
+    fn begin(&self, goal: u32) -> Result<(), FuzzServerError> {
+        self.shared.begin_execution(goal);
+        match self.target.input {
+            InputChannel::Clients(_) => client::begin(&self.wire).map_err(set_up),
+            _ => Ok(()),
+        }
+    }
+
+    /// How an execution has ended: the end of a server after its last client is not its own.
+    fn without_client(&self, end: ExecutionEnd) -> ExecutionEnd {
+        match end {
+            ExecutionEnd::Killed(signal)
+                if matches!(self.target.input, InputChannel::Clients(_))
+                    && client::has_sent(&self.wire, signal) =>
+            {
+                ExecutionEnd::Exited(0)
+            }
+            end => end,
+        }
     }
 
     /// A process that runs the execution which has begun; `None` if it could not be made.
@@ -248,13 +285,19 @@ impl FuzzServer {
         Some(Pid(copy as i32))
     }
 
-    /// Starts the target and runs it to its first station.
+    /// Starts the target and runs it to its fork point.
     fn prepare(&mut self) -> Result<(), FuzzServerError> {
+        self.start_root()?;
+        self.run_on_image().map(|_| ())
+    }
+
+    /// Starts the target and runs it to its first station.
+    fn start_root(&mut self) -> Result<(), FuzzServerError> {
         self.end_processes();
         self.files.put(&self.image)?;
         self.is_dirty = false;
         self.put_input(&[])?;
-        self.shared.begin_execution(goal::STATION);
+        self.begin(goal::STATION)?;
         let root = self.launch()?;
         self.waiting = match self.arrival(root)? {
             Arrival::At(station::BEFORE_INPUT) => Waiting::AtInput(root),
@@ -273,7 +316,7 @@ impl FuzzServer {
             }
         };
         self.is_dirty = true;
-        self.run_on_image().map(|_| ())
+        Ok(())
     }
 
     /// Makes a process that has used the image and waits for the input, if the target does it in this order.
@@ -291,7 +334,7 @@ impl FuzzServer {
         let Some(root) = root else { return Ok(None) };
         self.shared.clear_station(station::BEFORE_INPUT);
         self.put_input(&[])?;
-        self.shared.begin_execution(goal::STATION);
+        self.begin(goal::STATION)?;
         let started = Instant::now();
         let copy = self.copy_at(root, station::BEFORE_FILES);
         let image = copy.ok_or(FuzzServerError::Copy)?;
@@ -347,7 +390,7 @@ impl FuzzServer {
         let nothing = nothing.map_err(set_up)?;
         let input = match self.target.input {
             InputChannel::Stdin => &self.input,
-            InputChannel::File(_) => &nothing,
+            InputChannel::File(_) | InputChannel::Clients(_) => &nothing,
         };
         let addresses = FixedAddresses::begin();
         self.has_fixed_addresses = addresses.is_allowed();
@@ -462,7 +505,7 @@ fn end(pid: Pid) {
 fn open_input(channel: &InputChannel) -> Result<File, FuzzServerError> {
     let opened = match channel {
         InputChannel::Stdin => create_memfd(c"input", MemfdUse::Data),
-        InputChannel::File(path) => File::options()
+        InputChannel::File(path) | InputChannel::Clients(path) => File::options()
             .read(true)
             .write(true)
             .create(true)
@@ -475,7 +518,7 @@ fn open_input(channel: &InputChannel) -> Result<File, FuzzServerError> {
 fn input_error(channel: &InputChannel, source: io::Error) -> FuzzServerError {
     match channel {
         InputChannel::Stdin => set_up(source),
-        InputChannel::File(path) => FuzzServerError::Input {
+        InputChannel::File(path) | InputChannel::Clients(path) => FuzzServerError::Input {
             path: path.clone(),
             source,
         },

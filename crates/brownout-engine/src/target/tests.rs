@@ -20,6 +20,7 @@ fn options(command: &[&str]) -> TargetOptions {
         patch: None,
         schedule: None,
         symbolic: Vec::new(),
+        client: None,
     }
 }
 

@@ -46,7 +46,9 @@ pub(crate) struct SentTarget {
     command: Vec<String>,
     environment: Vec<(String, String)>,
     directory: Option<String>,
+    /// The path of the input; none if it is standard input.
     input: Option<String>,
+    is_server: bool,
     fork_at: Option<String>,
     timeout: Duration,
     seed: u64,
@@ -65,8 +67,11 @@ impl SentTarget {
             directory: target.directory.as_deref().map(path_text::to_text),
             input: match &target.input {
                 InputChannel::Stdin => None,
-                InputChannel::File(path) => Some(path_text::to_text(path)),
+                InputChannel::File(path) | InputChannel::Clients(path) => {
+                    Some(path_text::to_text(path))
+                }
             },
+            is_server: matches!(target.input, InputChannel::Clients(_)),
             fork_at: target.fork_at.clone(),
             timeout: target.timeout,
             seed: target.schedule.seed,
@@ -90,6 +95,7 @@ impl SentTarget {
             },
             input: match &self.input {
                 None => InputChannel::Stdin,
+                Some(text) if self.is_server => InputChannel::Clients(path(text)?),
                 Some(text) => InputChannel::File(path(text)?),
             },
             files,

@@ -95,6 +95,7 @@ impl FuzzSandbox {
         };
         fuzzed.set_current_image(image)?;
         fuzzed.start_host()?;
+        fuzzed.send_image()?;
         Ok(fuzzed)
     }
 
@@ -135,7 +136,9 @@ impl FuzzSandbox {
 
     /// Runs the target on an input.
     pub fn execute(&mut self, input: &[u8]) -> Result<FuzzOutcome, FuzzSandboxError> {
-        self.renew_if_stale()?;
+        if self.renew_if_stale()? {
+            self.send_image()?;
+        }
         let (_, common) = self.host()?;
         common
             .write_all_at(input, 0)
@@ -181,6 +184,7 @@ impl FuzzSandbox {
         Ok(())
     }
 
+    /// Starts the target. It does not use its persistent files before the image is sent.
     fn start_host(&mut self) -> Result<(), FuzzSandboxError> {
         let channel = self.sandbox.start_fuzzing()?;
         let common = common_file().map_err(FuzzSandboxError::Exchange)?;
@@ -191,7 +195,7 @@ impl FuzzSandbox {
         let (_, common) = self.host()?;
         let common = common.try_clone().map_err(FuzzSandboxError::Exchange)?;
         self.state = self.ask(&FuzzCommand::Start(target), &[common])?;
-        self.send_image().map(|_| ())
+        Ok(())
     }
 
     /// Writes the image to the files of the sandbox.
@@ -231,9 +235,10 @@ impl FuzzSandbox {
         Ok(outcome)
     }
 
-    /// Discards what executions have written, by starting anew.
-    fn renew_if_stale(&mut self) -> Result<(), FuzzSandboxError> {
-        if self.is_stale {
+    /// Discards what executions have written, by starting anew. Returns whether it has; the image has to be sent then.
+    fn renew_if_stale(&mut self) -> Result<bool, FuzzSandboxError> {
+        let is_stale = self.is_stale;
+        if is_stale {
             self.is_stale = false;
             self.has_written_at_start = false;
             self.renewals += 1;
@@ -241,7 +246,7 @@ impl FuzzSandbox {
             self.sandbox.finish_branching()?;
             self.start_host()?;
         }
-        Ok(())
+        Ok(is_stale)
     }
 
     fn host(&mut self) -> Result<&mut (Channel, File), FuzzSandboxError> {

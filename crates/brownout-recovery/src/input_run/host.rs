@@ -80,6 +80,10 @@ pub(super) fn prepare(
         patch: None,
         schedule: Some(ThreadSchedule { seed, length }),
         symbolic,
+        client: match run.is_server {
+            true => path_text::from_text(&run.input),
+            false => None,
+        },
     })?)
 }
 
@@ -95,14 +99,16 @@ fn count(
     let ((ended, counts), timed_out) = limited(run, has_own_pids, || {
         let ended = target.run(CountedEvents::default(), &mut end_with_target)?;
         let counts = ended.destination.finish(patterns.as_ref());
-        Ok(((ended.end, ended.coverage, ended.scheduled), counts))
+        let scheduled = (ended.scheduled, ended.ended_by_client);
+        Ok(((ended.end, ended.coverage, scheduled), counts))
     })?;
-    let (end, coverage, scheduled) = ended;
+    let (end, coverage, (scheduled, ended_by_client)) = ended;
     let unpinned = scheduled.map(|scheduled| scheduled.unpinned);
     let observation = InputObservation {
         transitions: counts.transitions,
         edges: coverage.as_ref().map(edges_of).unwrap_or_default(),
         timed_out,
+        ended_by_client,
         shares_memory: counts.shares_memory,
         unpinned: unpinned
             .unwrap_or_default()

@@ -311,6 +311,7 @@ impl Assignment {
             hold: held.holds().then(|| held.plan()),
             schedule: None,
             symbolic: Vec::new(),
+            client: None,
         })?;
         let header = Header {
             brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -386,6 +387,7 @@ impl Assignment {
                 patch: None,
                 schedule: None,
                 symbolic: Vec::new(),
+                client: None,
             };
             Ok((Target::prepare(&options)?, command.clone()))
         })

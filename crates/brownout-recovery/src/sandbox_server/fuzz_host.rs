@@ -33,7 +33,7 @@ pub fn serve(
     let common = File::from(common.ok_or(ChannelError::Unexpected)?);
     let target = sent.target(paths(persistent_files), repetition);
     let target = target.ok_or(ChannelError::Unexpected)?;
-    let server = match FuzzServer::start(&target) {
+    let server = match FuzzServer::start_without_image(&target) {
         Ok(server) => server,
         Err(error) => {
             channel.send(&FuzzReply::Failed(HostError::from(error).to_string()), &[])?;

@@ -38,7 +38,7 @@ pub use explain::ExplainArgs;
 pub use failure_points::{FailurePointArgs, GranularityArg};
 pub use findings::{ConfigArgs, FindingArgs, FindingFormat, fail_on};
 pub use fix::FixArgs;
-pub use fuzz::FuzzArgs;
+pub use fuzz::{FuzzArgs, SendInputArgs};
 pub use image::{ImageArgs, Moment};
 pub use lint::LintArgs;
 pub use merge::MergeArgs;
@@ -105,10 +105,15 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<std::ffi::OsString>,
     },
+    /// Runs a server and its client; started by brownout itself
+    #[command(name = SEND_INPUT, hide = true)]
+    SendInput(SendInputArgs),
 }
 
 /// What brownout calls itself with to run recoveries.
 pub const SERVE_SANDBOX: &str = "serve-sandbox";
+/// What brownout calls itself with to run a server and its client.
+pub const SEND_INPUT: &str = "send-input";
 
 /// The output format of `stat`, `dump` and `diff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

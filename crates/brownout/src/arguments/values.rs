@@ -49,6 +49,15 @@ pub fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "not a size such as 512M or 4G".to_owned())
 }
 
+/// A size that is not 0.
+pub fn length(text: &str) -> Result<u64, String> {
+    let positive = |bytes| match bytes {
+        0 => Err("it must be at least 1 byte".to_owned()),
+        bytes => Ok(bytes),
+    };
+    size(text).and_then(positive)
+}
+
 /// A number from 0 to 1.
 pub fn probability(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
     CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, SymbolicKind, SymbolicSource, TargetDescription,
+    FuzzError, SymbolicKind, TargetDescription,
 };
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_trace::selection::Patterns;
@@ -38,7 +38,7 @@ use examination::Examiner;
 use status_line::StatusLine;
 
 use target::PLACE;
-pub use target::describe_target;
+pub use target::{describe_target, with_client};
 
 /// How long crashes of one input are tested, unless the user says otherwise.
 const CRASH_BUDGET: Duration = Duration::from_secs(2);
@@ -70,8 +70,8 @@ fn run_campaign(
     let decisions = Decisions::read(&settings)?;
     let mut directory = OutputDirectory::claim_for_campaign(&out)?;
     let root = root_of(&directory)?;
-    let target = describe_target(arguments, approach.sources(), &settings, &root)?;
-    let file = campaign_file(arguments, approach.sources(), &settings)?;
+    let target = describe_target(arguments, &approach, &settings, &root)?;
+    let file = campaign_file(arguments, &approach, &settings)?;
     let options = campaign_options(arguments, approach, &settings, &root)?;
     let earlier = CampaignFile::read(&root)?;
     let mut results = Results::new(planned(arguments, &settings), Vec::new());
@@ -218,14 +218,25 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
         };
         results.fall_short(ExitCode::Usage, Reason::other(why));
     }
-    if campaign.files().is_empty() {
+    let executions = number_of(status.executions, "execution");
+    if status.executions > 0 && campaign.files().is_empty() {
+        let failures = match campaign.has_succeeded() {
+            true => "",
+            false => "; the program has never ended with status 0",
+        };
         let why = format!(
-            "nothing persistent was seen in {}: no mapped file was flushed or synced, or none matches --pm; \
-             give inputs that make the program use its files, with --seeds",
-            number_of(status.executions, "execution")
+            "nothing persistent was seen in {executions}: no mapped file was flushed or synced, or none matches --pm; \
+             give inputs that make the program use its files, with --seeds{failures}"
         );
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
+    }
+    if status.executions > 0 && !campaign.may_have_used_input() {
+        let why = format!(
+            "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
+             belongs, or give --server if clients send it"
+        );
+        results.fall_short(ExitCode::NothingTested, Reason::other(why));
     }
     let unstable = campaign.unstable_cases();
     if !unstable.is_empty() {
@@ -376,19 +387,23 @@ fn seeds(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
 
 fn campaign_file(
     arguments: &CampaignArgs,
-    symbolic: &[SymbolicSource],
+    approach: &Approach,
     settings: &Settings,
 ) -> Result<CampaignFile, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     let command = arguments.command.iter();
     let command = command.map(|argument| argument.to_string_lossy().into_owned());
-    let mut file = CampaignFile::new(command.collect(), &here, settings.pattern_texts());
+    let mut file = CampaignFile::new(command.collect(), &here, settings.pattern_texts())
+        .with_clients(approach.is_server);
     // Other sources do not change what an input is.
-    let shaping = symbolic.iter().filter(|source| match &source.kind {
-        SymbolicKind::Start(_) => true,
-        SymbolicKind::File(path) => path != Path::new(PLACE),
-        SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
-    });
+    let shaping = approach
+        .sources()
+        .iter()
+        .filter(|source| match &source.kind {
+            SymbolicKind::Start(_) => true,
+            SymbolicKind::File(path) => path != Path::new(PLACE),
+            SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
+        });
     file.symbolic = shaping.map(|source| source.text()).collect();
     Ok(file)
 }

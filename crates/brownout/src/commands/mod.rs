@@ -17,6 +17,7 @@ mod record;
 mod replay;
 mod replay_input;
 mod report;
+mod send_input;
 mod stat;
 
 pub use record::describe_candidates;
@@ -47,5 +48,6 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Image(arguments) => image::run(&arguments, console).map(Status::from),
         Command::Demo(arguments) => demo::run(&arguments, console).map(Status::from),
         Command::ServeSandbox { arguments } => brownout_recovery::serve(&arguments),
+        Command::SendInput(arguments) => Ok(send_input::run(&arguments)?.into()),
     }
 }

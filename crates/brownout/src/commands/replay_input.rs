@@ -15,7 +15,7 @@ use brownout_recovery::{End, signal_text};
 use brownout_report::{Evidence, Finding};
 
 use super::check::look_for_races;
-use super::fuzz::target_description;
+use super::fuzz::{target_description, with_client};
 use crate::arguments::ReplayArgs;
 use crate::console::Console;
 use crate::crash_test::{CrashSymbols, PointFilters, shell_word};
@@ -74,7 +74,7 @@ pub fn replay(
     if arguments.gdb {
         let parts = target.parts(&bytes);
         let started = target.started_with(&parts);
-        target.command_line = format!("{}{}", target.exports(&parts), under_gdb(&started));
+        target.command_line = format!("{}{}", target.exports(&parts), under_gdb(&started)?);
         StartPerRun::new(target, &files)?.run_interactively(&image, &bytes)?;
         return Ok(ExitCode::Success);
     }
@@ -99,7 +99,13 @@ pub fn replay(
                     .try_for_each(|frame| writeln!(out, "    {frame}"))
             };
             print().map_err(Failure::Output)?;
-            !matches!(outcome.end, End::Exited(_))
+            match outcome.end {
+                End::Exited(_) => false,
+                End::TimedOut => finding.rule == brownout_fuzz::rules::TARGET_HUNG.id,
+                End::Signaled(_) | End::OutOfMemory => {
+                    finding.rule == brownout_fuzz::rules::TARGET_CRASHED.id
+                }
+            }
         }
         false => {
             let again = record_again(&mut executor, &image, &bytes)?;
@@ -144,7 +150,7 @@ fn keep(image: &StartImage, files: &[PathBuf], target: &Path) -> Result<ExitCode
 }
 
 /// A command line that runs the program in the debugger, which stops where it is killed and shows the stack.
-fn under_gdb(target: &TargetDescription) -> String {
+fn under_gdb(target: &TargetDescription) -> Result<String, Failure> {
     let input = match target.is_standard_input {
         true => format!(" < {}", target.input.display()),
         false => String::new(),
@@ -154,11 +160,15 @@ fn under_gdb(target: &TargetDescription) -> String {
         .iter()
         .map(|word| shell_word(&word.to_string_lossy()));
     let words: Vec<String> = words.collect();
-    format!(
+    let debugger = format!(
         "gdb -q -ex {} -ex backtrace --args {}",
         shell_word(&format!("run{input}")),
         words.join(" ")
-    )
+    );
+    match target.is_server {
+        true => with_client(&target.input.to_string_lossy(), &debugger, "--keep-running"),
+        false => Ok(debugger),
+    }
 }
 
 /// The persistent files in a folder of the results.

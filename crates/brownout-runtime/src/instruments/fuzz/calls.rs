@@ -9,7 +9,7 @@ use super::{ranges, stations};
 use crate::arch::instruments::pm::syscalls;
 use crate::instruments::explore::other_files::named;
 use crate::instruments::pm::kernel::{argument_count, stat_at};
-use crate::sys::{self, linux};
+use crate::sys::{self, linux, net};
 use crate::target_memory::read_cstr;
 use crate::translator::context::Context;
 use crate::translator::syscall::Outcome;
@@ -36,12 +36,17 @@ pub fn before(context: &mut Context) {
         stations::arrive(context, station::BEFORE_FILES);
     }
     if !stations::is_passed(station::BEFORE_INPUT) && uses_input(nr, &args) {
-        page::note(effect::INPUT);
-        if !has_fork_function() {
-            stations::arrive(context, station::BEFORE_INPUT);
-        }
+        use_input(context);
     }
     note_effects(nr, &args);
+}
+
+/// The input is about to be used.
+pub fn use_input(context: &mut Context) {
+    page::note(effect::INPUT);
+    if !has_fork_function() {
+        stations::arrive(context, station::BEFORE_INPUT);
+    }
 }
 
 /// Whether the process is copied before a function, and not before it uses the input.
@@ -201,6 +206,7 @@ fn note_effects(nr: u32, args: &[u64; 6]) {
             page::note(effect::UNKNOWN_PAGES);
             page::note_files(nr);
         }
+        linux::__NR_bind if names_file(args[1]) => page::note_files(nr),
         linux::__NR_clone | linux::__NR_clone3 | linux::__NR_execve | linux::__NR_execveat => {
             note_process(nr, args);
         }
@@ -210,6 +216,13 @@ fn note_effects(nr: u32, args: &[u64; 6]) {
         }
         _ => {}
     }
+}
+
+/// Whether the address of a socket is the path of a file.
+fn names_file(address: u64) -> bool {
+    let family = crate::target_memory::read::<u16>(address);
+    let first = crate::target_memory::read::<u8>(address + 2);
+    family == Ok(net::AF_UNIX as u16) && first.is_ok_and(|first| first != 0)
 }
 
 /// Notes that a file is about to be written.

@@ -17,6 +17,7 @@ pub mod comparisons;
 mod identity;
 mod page;
 mod ranges;
+mod shared_descriptors;
 mod sites;
 mod stations;
 mod transitions;
@@ -41,6 +42,13 @@ use identity::{Modules, Role};
 use ranges::MappedRange;
 pub use sites::SiteKind;
 use sites::{FuzzSite, FuzzSites};
+
+/// The client of the target is about to use the input. Returns in each copy that is made here.
+pub fn arrive_at_client(context: &mut Context) {
+    if page::page().is_some() {
+        calls::use_input(context);
+    }
+}
 
 /// The instrument.
 pub struct CountedExecutions;

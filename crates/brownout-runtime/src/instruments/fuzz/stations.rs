@@ -7,9 +7,12 @@
 //! A process with several threads cannot be copied: it passes the station, and the engine starts the target for each execution, or copies it at
 //! the earlier station. The positions of files that are open at a station are shared by all copies; they are set back before each copy is made.
 //!
-//! What it can miss: locks on files, which copies share.
+//! What a copy leaves in pipes, sockets and counters that it shares with the others is [taken out](SharedDescriptors) before the next copy is made.
+//!
+//! What it can miss: locks on files, which copies share; what a copy takes out of a pipe or socket that was not empty.
 
 use super::page::page;
+use super::shared_descriptors::SharedDescriptors;
 use crate::sys::{self, is_err, linux};
 use crate::translator::context::Context;
 use crate::translator::process;
@@ -20,8 +23,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Nanoseconds after which a waiting process looks whether the engine still exists.
 const PATIENCE: u64 = 1_000_000_000;
-/// Descriptors whose positions are set back.
-const DESCRIPTORS: i32 = 256;
+/// Descriptors that are set back.
+pub const DESCRIPTORS: i32 = 256;
 
 /// Whether the process has come to a station before.
 static PASSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
@@ -61,6 +64,7 @@ pub fn arrive(context: &mut Context, which: usize) {
     }
     station.pid.store(sys::getpid(), Ordering::Relaxed);
     let positions = positions();
+    let shared = SharedDescriptors::now();
     loop {
         give_turn(page, station, turn::WAITING);
         while station.turn.load(Ordering::Acquire) == turn::WAITING {
@@ -72,6 +76,7 @@ pub fn arrive(context: &mut Context, which: usize) {
         positions.iter().for_each(|&(fd, position)| {
             seek(fd, position, linux::SEEK_SET);
         });
+        shared.empty();
         let raw = process::fork_copy(context);
         if raw == 0 {
             return become_main();

@@ -14,6 +14,7 @@
 //!
 //! Without `--schedule` no code is emitted, and no system call is attended.
 
+mod client;
 mod clock;
 mod deadlock;
 mod file_times;
@@ -103,6 +104,7 @@ impl Instrument for Scheduler {
     fn create() {
         if let Some((seed, length)) = wire::schedule() {
             *STATE.lock() = Some(Turns::new(seed, length));
+            client::create();
             let clocks = [clock::CALLS, file_times::CALLS];
             let lists = [futex::CALLS, randomness::CALLS, CALLS];
             lists

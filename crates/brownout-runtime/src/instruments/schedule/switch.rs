@@ -9,7 +9,7 @@
 //! (robust mutexes) is done at the same point in each run.
 
 use super::turns::{State, Turns, Wait, WaitedDescriptor, Wakeup};
-use super::{STATE, ScheduleArea, deadlock};
+use super::{STATE, ScheduleArea, client, deadlock};
 use crate::instruments::baton::Arrival;
 use crate::instruments::pm::candidates;
 use crate::lock::Guard;
@@ -176,6 +176,17 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                 }
             }
             None if !awaits_outside(turns) && pass_time(turns) => {}
+            None if client::is_awaited(turns) && client::pass_time(turns) => {}
+            None if client::is_awaited(turns) => {
+                drop(state);
+                let has_acted = client::act(context);
+                state = STATE.lock();
+                if is_signalled(context) {
+                    interrupt(&mut state, this);
+                } else if !has_acted {
+                    state = look_outside(state, sleep);
+                }
+            }
             None if idle >= PATIENCE && deadlock::is_certain(context, turns) => {
                 let threads = turns.threads.len();
                 drop(state);

@@ -4,6 +4,7 @@
 //! one thread writes, another reads at the same point in each run. Other calls that can wait are made while other threads run,
 //! and end when the kernel says so.
 
+use super::client;
 use super::clock;
 use super::interrupted;
 use super::switch::{are_ready, is_alone, outside, wait};
@@ -188,8 +189,8 @@ fn transfer(
     make: impl FnOnce(&mut Context) -> Outcome,
 ) -> Outcome {
     let descriptors = one(fd, events);
-    // A thread that is alone keeps nobody from running. Another thread may have taken what has arrived.
-    while !is_alone() && !are_ready(&descriptors) && waits(fd) {
+    // A thread that is alone keeps nobody from running but the client. Another thread may have taken what has arrived.
+    while (!is_alone() || client::is_wanted()) && !are_ready(&descriptors) && waits(fd) {
         let awaited = Wait {
             descriptors: descriptors.clone(),
             ..Wait::default()

@@ -4,6 +4,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use brownout_engine::CLIENT_DIVIDER;
 use brownout_fuzz::{
     Dictionary, Grammar, InputParts, SymbolicKind, SymbolicOptions, SymbolicSource, binary_strings,
     strings,
@@ -23,6 +24,8 @@ pub struct Approach {
     /// The number of workers.
     pub jobs: usize,
     pub symbolic: Option<SymbolicOptions>,
+    /// Whether the program is a server, and the input what its clients send.
+    pub is_server: bool,
     /// What the command does, for results that are not finished.
     pub doing: &'static str,
 }
@@ -35,6 +38,9 @@ impl Approach {
             Some(path) => Dictionary::read(path)?.tokens,
             None => Vec::new(),
         };
+        if arguments.server {
+            tokens.push(CLIENT_DIVIDER.to_vec());
+        }
         if let Some(program) = campaign.command.first() {
             tokens.extend(binary_strings(&program_file(Path::new(program))));
         }
@@ -60,6 +66,7 @@ impl Approach {
                 None => jobs,
             },
             symbolic,
+            is_server: arguments.server,
             doing: "fuzzing the program",
         })
     }
@@ -80,6 +87,7 @@ impl Approach {
                 query_time: arguments.query_time,
                 longest_input,
             }),
+            is_server: false,
             doing: "solving for inputs of the program",
         })
     }

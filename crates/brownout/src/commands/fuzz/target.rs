@@ -7,8 +7,10 @@ use std::time::Duration;
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_fuzz::{CampaignFile, SymbolicKind, SymbolicSource, TargetDescription, strings};
 use brownout_recovery::{SandboxServerCommand, check_command};
+use rustix::fs::{Access, access};
 
-use crate::arguments::{CampaignArgs, SERVE_SANDBOX};
+use super::approach::Approach;
+use crate::arguments::{CampaignArgs, SEND_INPUT, SERVE_SANDBOX};
 use crate::crash_test::{program_file, shell_word};
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -23,16 +25,16 @@ const SCHEDULE: u64 = 1;
 /// The program that is to be fuzzed, with results in the directory `root`.
 pub fn describe_target(
     arguments: &CampaignArgs,
-    symbolic: &[SymbolicSource],
+    approach: &Approach,
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
     let locks = settings.locks.iter();
     let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
     let mut target = describe(
-        &arguments.command,
+        (&arguments.command, approach.is_server),
         &settings.patterns,
-        symbolic,
+        approach.sources(),
         root,
         arguments.timeout,
     )?;
@@ -50,8 +52,9 @@ pub fn from_file(
     let symbolic: Vec<SymbolicSource> = (file.symbolic.iter())
         .filter_map(|text| SymbolicSource::parse(text).ok())
         .collect();
+    let command = words(&file.command);
     let mut target = describe(
-        &words(&file.command),
+        (&command, file.is_server),
         &words(&file.patterns),
         &symbolic,
         root,
@@ -64,7 +67,7 @@ pub fn from_file(
 }
 
 fn describe(
-    command: &[OsString],
+    (command, is_server): (&[OsString], bool),
     patterns: &[OsString],
     symbolic: &[SymbolicSource],
     root: &Path,
@@ -81,20 +84,31 @@ fn describe(
         .iter()
         .map(|argument| Ok(text(argument)?.replace(PLACE, &input_text)))
         .collect::<Result<_, Failure>>()?;
-    let is_standard_input = !is_named && !has_place(command);
+    let has_place = has_place(command);
+    if is_server && has_place {
+        return Err(Failure::InputTwice);
+    }
+    let is_standard_input = !is_named && !has_place && !is_server;
     let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(program) = command.first() {
         let file = program_file(Path::new(program));
+        let refused = |why: &str| Failure::FuzzedProgram {
+            program: program.clone(),
+            why: why.to_owned(),
+        };
         if !file.is_file() {
-            return Err(Failure::FuzzedProgram {
-                program: program.clone(),
-                why: "there is no such program".to_owned(),
-            });
+            return Err(refused("there is no such program"));
+        }
+        if access(&file, Access::EXEC_OK).is_err() {
+            return Err(refused("it is not executable"));
         }
     }
     let quoted: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     // The shell must not be what is killed by a signal.
     let mut command_line = format!("exec {}", quoted.join(" "));
+    if is_server {
+        command_line = with_client(&input_text, &quoted.join(" "), "")?;
+    }
     if is_standard_input {
         command_line.push_str(&format!(" < {}", shell_word(&input_text)));
     }
@@ -115,6 +129,7 @@ fn describe(
         input,
         is_standard_input,
         strings: strings(symbolic).cloned().collect(),
+        is_server,
         patterns: patterns.to_vec(),
         watch: watch.collect(),
         time_limit: timeout,
@@ -129,6 +144,17 @@ pub fn has_place(command: &[OsString]) -> bool {
         let argument = argument.to_str();
         argument.is_some_and(|argument| argument.contains(PLACE))
     })
+}
+
+/// The command line of a server with a client beside it, which sends the input.
+pub fn with_client(input: &str, server: &str, options: &str) -> Result<String, Failure> {
+    let own = std::env::current_exe().map_err(Failure::OwnProgram)?;
+    let own = text(own.as_os_str())?;
+    Ok(format!(
+        "exec {} {SEND_INPUT} {options} {} {server}",
+        shell_word(&own),
+        shell_word(input)
+    ))
 }
 
 fn text(argument: &OsStr) -> Result<String, Failure> {

@@ -1,0 +1,169 @@
+//! The client of a target that is a server: its connections are made by the target's own process, whenever all threads wait.
+//!
+//! The target listens on a stream socket as it does natively. When all its threads wait, the input is sent over a connection to that socket,
+//! and the sending end is closed. When all threads wait again, the input is consumed: what the target has answered is read and forgotten, and the connection
+//! is closed. An input that holds the [divider](ring::DIVIDER) is sent over several connections, one after the other. Then the process gets
+//! `SIGTERM`. If all of its threads wait once more, it is killed. That a thread waits is known from the schedule, so that an input is consumed at the same
+//! point in each run.
+//!
+//! What it can miss: what threads do after a wait of more than a second; servers whose children accept connections or that wait
+//! with a mask of signals; datagrams; connections that are open at the same time.
+
+use super::turns::{State, Turns};
+use crate::instruments::fuzz;
+use crate::lock::Lock;
+use crate::sys::{self, linux};
+use crate::translator::context::Context;
+use crate::translator::process::about_to_die;
+use crate::translator::signal;
+use crate::wire;
+use alloc::vec::Vec;
+use brownout_ring::client as ring;
+use brownout_ring::client::ClientPage;
+use connection::{Connection, Listener};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+mod connection;
+
+/// Waits with a time limit that end before the client does something: what a target does from time to time.
+const LIMITED_WAITS: u32 = 3;
+/// Longer ones do not.
+const LONGEST_WAIT: u64 = 1_000_000_000;
+
+static PAGE: AtomicPtr<ClientPage> = AtomicPtr::new(core::ptr::null_mut());
+/// The client of this process, once the target listens.
+static CLIENT: Lock<Option<Client>> = Lock::new(None);
+
+/// What is left to be sent.
+struct Client {
+    listener: Listener,
+    input: Vec<u8>,
+    /// The parts of the input that were not sent yet, last one first.
+    parts: Vec<(usize, usize)>,
+    connection: Option<Connection>,
+    was_asked_to_end: bool,
+    limited_waits: u32,
+}
+
+pub fn create() {
+    if !wire::wants_client() {
+        return;
+    }
+    let Some(address) = wire::map(wire::READ_WRITE, ring::PAGE, size_of::<ClientPage>()) else {
+        crate::fatal::unsupported(format_args!("the engine cannot map what the client sends"));
+    };
+    PAGE.store(address as *mut ClientPage, Ordering::Relaxed);
+}
+
+fn page() -> Option<&'static ClientPage> {
+    // SAFETY: null, or a mapping of that size that is never unmapped; every field is atomic.
+    unsafe { PAGE.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Whether the process may be a server with a client.
+pub fn is_wanted() -> bool {
+    let owner = page().map(|page| page.owner.load(Ordering::Relaxed));
+    owner.is_some_and(|owner| owner == 0 || owner == sys::getpid())
+}
+
+/// Whether every thread waits for what may come from the client.
+pub fn is_awaited(turns: &Turns) -> bool {
+    is_wanted()
+        && turns.awaits_outside()
+        && turns.threads.iter().all(|it| it.state != State::Outside)
+}
+
+/// Lets the time pass until the first wait with a time limit is over, if it is short and not too many have ended so. Returns whether it was.
+pub fn pass_time(turns: &mut Turns) -> bool {
+    let mut client = CLIENT.lock();
+    let Some(client) = client.as_mut() else {
+        return false;
+    };
+    let Some(deadline) = turns.first_deadline() else {
+        return false;
+    };
+    if client.limited_waits == 0 || deadline.saturating_sub(turns.time) > LONGEST_WAIT {
+        return false;
+    }
+    client.limited_waits -= 1;
+    turns.time = turns.time.max(deadline);
+    turns.expire();
+    true
+}
+
+/// All threads wait. Does what comes next, if the target listens. Returns whether it has.
+pub fn act(context: &mut Context) -> bool {
+    let Some(page) = page() else { return false };
+    if CLIENT.lock().is_none() {
+        let Some(listener) = Listener::find() else {
+            return false;
+        };
+        // Returns in each copy of the process.
+        fuzz::arrive_at_client(context);
+        page.owner.store(sys::getpid(), Ordering::Relaxed);
+        *CLIENT.lock() = Some(Client::new(listener, connection::read_file(&page.input)));
+    }
+    let next = CLIENT.lock().as_mut().map(Client::step);
+    match next {
+        Some(Step::Done) => {}
+        Some(Step::Ask) => {
+            page.ended.store(linux::SIGTERM, Ordering::Relaxed);
+            // SAFETY: the target's handler runs like that of any signal.
+            unsafe { crate::sys!(linux::__NR_kill, sys::getpid(), linux::SIGTERM) };
+        }
+        Some(Step::Kill) => {
+            page.ended.store(linux::SIGKILL, Ordering::Relaxed);
+            about_to_die(context, linux::SIGKILL);
+            signal::die(linux::SIGKILL, context.tid)
+        }
+        None => return false,
+    }
+    true
+}
+
+/// What comes next.
+enum Step {
+    /// It was done.
+    Done,
+    /// The target is to be asked to end.
+    Ask,
+    /// It was asked, and did not.
+    Kill,
+}
+
+impl Client {
+    fn new(listener: Listener, input: Vec<u8>) -> Self {
+        let mut parts = ring::divide(&input).collect::<Vec<_>>();
+        parts.reverse();
+        Self {
+            listener,
+            input,
+            parts,
+            connection: None,
+            was_asked_to_end: false,
+            limited_waits: LIMITED_WAITS,
+        }
+    }
+
+    fn step(&mut self) -> Step {
+        self.limited_waits = LIMITED_WAITS;
+        if let Some(connection) = &mut self.connection {
+            let has_answered = connection.forget_answers();
+            if !connection.send(&self.input) && !has_answered {
+                self.connection = None;
+            }
+            return Step::Done;
+        }
+        if let Some(part) = self.parts.pop() {
+            self.connection = self.listener.connect(part);
+            if let Some(connection) = &mut self.connection {
+                connection.send(&self.input);
+            }
+            return Step::Done;
+        }
+        match core::mem::replace(&mut self.was_asked_to_end, true) {
+            false => Step::Ask,
+            true => Step::Kill,
+        }
+    }
+}

@@ -14,7 +14,7 @@ use brownout_symex::SolverStatistics;
 use rustc_hash::FxHashSet;
 
 use super::branches::Branches;
-use super::path_turns::{PathTurns, Prediction, Turn};
+use super::path_turns::{PathTurns, Prediction, Turn, mix};
 use super::program_guide::ProgramGuide;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
@@ -24,6 +24,8 @@ use crate::image::ImageId;
 pub struct Waiting {
     pub input: Vec<u8>,
     pub image: ImageId,
+    /// Bytes of the image that were solved: the number of the file, the offset, and the byte.
+    pub solved_bytes: Vec<(usize, u64, u8)>,
     /// The test case of the corpus that it comes from.
     pub parent: Option<u64>,
     /// Turns up to this number are not tried again.
@@ -175,10 +177,17 @@ impl SearchState {
     }
 
     /// Notes that a test case is about to be executed. False if it was before.
-    pub fn is_new(&mut self, input: &[u8], image: ImageId) -> bool {
+    pub fn is_new(
+        &mut self,
+        input: &[u8],
+        image: ImageId,
+        solved_bytes: &[(usize, u64, u8)],
+    ) -> bool {
         let text = xxhash_rust::xxh3::xxh3_64(input);
-        self.queued
-            .insert(super::path_turns::mix(text, image.0 as u64))
+        let bytes = solved_bytes.iter();
+        let words = bytes.flat_map(|&(file, offset, byte)| [file as u64, offset, byte.into()]);
+        let key = words.fold(mix(text, image.0 as u64), mix);
+        self.queued.insert(key)
     }
 
     pub fn push(&mut self, waiting: Waiting) {
@@ -246,6 +255,7 @@ mod tests {
         state.push(Waiting {
             input: input.to_vec(),
             image: ImageId(1),
+            solved_bytes: Vec::new(),
             parent: None,
             bound: 0,
             prediction: None,
@@ -274,7 +284,8 @@ mod tests {
     #[test]
     fn a_test_case_is_queued_once_for_each_image() {
         let mut state = SearchState::default();
-        assert!(state.is_new(b"a", ImageId(1)) && state.is_new(b"a", ImageId(2)));
-        assert!(!state.is_new(b"a", ImageId(1)));
+        assert!(state.is_new(b"a", ImageId(1), &[]) && state.is_new(b"a", ImageId(2), &[]));
+        assert!(!state.is_new(b"a", ImageId(1), &[]));
+        assert!(state.is_new(b"a", ImageId(1), &[(0, 8, 1)]));
     }
 }

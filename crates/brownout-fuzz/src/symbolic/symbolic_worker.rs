@@ -21,7 +21,7 @@ use super::{SymbolicOptions, SymbolicSearch};
 use crate::campaign::FuzzCampaign;
 use crate::error::FuzzError;
 use crate::feedback::Novelty;
-use crate::image::{ImageId, StartImage};
+use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::start_strings::InputParts;
 use crate::worker::{Trial, Worker};
 
@@ -114,11 +114,17 @@ impl<'a> SymbolicWorker<'a> {
         let cases = shared.corpus.cases();
         let new = cases.get(state.cases_seen..).unwrap_or_default();
         for case in new {
-            if state.is_new(&case.input, case.image) || case.parent.is_none() {
+            // The search knows what was solved.
+            let origin = shared.images.origin(case.image);
+            if let Some(ImageOrigin::Solved { .. }) = origin {
+                continue;
+            }
+            if state.is_new(&case.input, case.image, &[]) || case.parent.is_none() {
                 let rank = state.rank((UNGUIDED, true), case.novelty, 0);
                 state.push(Waiting {
                     input: case.input.clone(),
                     image: case.image,
+                    solved_bytes: Vec::new(),
                     parent: Some(case.number),
                     bound: 0,
                     prediction: None,
@@ -135,9 +141,19 @@ impl<'a> SymbolicWorker<'a> {
         let next = {
             let mut state = self.search.lock();
             let shared = self.campaign.lock();
-            let next = shared.images.ids().get(state.images_seen).copied();
-            state.images_seen += usize::from(next.is_some());
-            next
+            let mut left = shared
+                .images
+                .ids()
+                .get(state.images_seen..)
+                .unwrap_or_default()
+                .iter();
+            let is_solved =
+                |id| matches!(shared.images.origin(id), Some(ImageOrigin::Solved { .. }));
+            let next = left.find(|&&id| {
+                state.images_seen += 1;
+                !is_solved(id)
+            });
+            next.copied()
         };
         let Some(image) = next else {
             return Ok(false);
@@ -146,7 +162,7 @@ impl<'a> SymbolicWorker<'a> {
             return Ok(true);
         };
         for seed in self.campaign.seeds() {
-            let is_new = self.search.lock().is_new(&seed, image);
+            let is_new = self.search.lock().is_new(&seed, image, &[]);
             if self.campaign.is_over() || !is_new {
                 continue;
             }
@@ -157,6 +173,7 @@ impl<'a> SymbolicWorker<'a> {
             state.push(Waiting {
                 input: seed,
                 image,
+                solved_bytes: Vec::new(),
                 parent: None,
                 bound: 0,
                 prediction: None,
@@ -172,6 +189,7 @@ impl<'a> SymbolicWorker<'a> {
         let Some(content) = self.worker.image(waiting.image)? else {
             return Ok(());
         };
+        let content = content.with_bytes(&waiting.solved_bytes);
         let inputs = self.inputs(&content);
         self.campaign.executions.fetch_add(1, Ordering::Relaxed);
         let recorded = self.worker.record_path(&content, &waiting.input, &inputs)?;
@@ -264,6 +282,8 @@ impl<'a> SymbolicWorker<'a> {
                 inputs.push(input);
             }
         }
+        // Which files exist depends on the image; the others keep their numbers.
+        inputs.sort_by_key(|input| matches!(input, SymbolicInput::Persistent(_)));
         inputs
     }
 
@@ -323,8 +343,13 @@ impl<'a> SymbolicWorker<'a> {
             inputs,
         } = explored;
         let mut parts = InputParts::split(&waiting.input, self.options.strings().count());
+        let mut solved_bytes = waiting.solved_bytes.clone();
         for &(variable, value) in model {
             let (source, offset) = self.variables.byte(variable);
+            if let Some(&SymbolicInput::Persistent(file)) = inputs.get(source as usize) {
+                solved_bytes.retain(|&(known, at, _)| (known, at) != (file, offset));
+                solved_bytes.push((file, offset, value));
+            }
             let part = match inputs.get(source as usize) {
                 Some(SymbolicInput::Input) => Some(&mut parts.rest),
                 Some(SymbolicInput::Start(string)) => {
@@ -338,15 +363,20 @@ impl<'a> SymbolicWorker<'a> {
             }
         }
         let input = parts.join();
-        if !self.search.lock().is_new(&input, waiting.image) {
+        solved_bytes.sort_unstable();
+        let is_new = (self.search.lock()).is_new(&input, waiting.image, &solved_bytes);
+        if !is_new {
             return Ok(());
         }
-        let trial = Trial::solved(
-            input.clone(),
-            waiting.image,
-            (*content).clone(),
-            waiting.parent,
-        );
+        let has_solved_image = solved_bytes != waiting.solved_bytes;
+        let content = match has_solved_image {
+            true => content.with_bytes(&solved_bytes),
+            false => (*content).clone(),
+        };
+        let mut trial = Trial::solved(input.clone(), waiting.image, content, waiting.parent);
+        if !solved_bytes.is_empty() {
+            trial = trial.on_solved_image();
+        }
         let novelty = self.worker.try_out(trial)?;
         let mut state = self.search.lock();
         state.branches.note(constraint, UnsolvedCause::Diverged);
@@ -358,6 +388,7 @@ impl<'a> SymbolicWorker<'a> {
         state.push(Waiting {
             input,
             image: waiting.image,
+            solved_bytes,
             parent: waiting.parent,
             bound: match is_exact {
                 true => candidate.prediction.number + 1,
@@ -405,7 +436,7 @@ impl<'a> SymbolicWorker<'a> {
         }
         let input = parts.join();
         let mut state = self.search.lock();
-        if state.is_new(&input, waiting.image) {
+        if state.is_new(&input, waiting.image, &waiting.solved_bytes) {
             let rank = state.rank((0, false), Novelty::Nothing, 0);
             state.push(Waiting {
                 input,

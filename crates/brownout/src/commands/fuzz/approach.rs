@@ -15,6 +15,9 @@ use crate::arguments::{CampaignArgs, FuzzArgs, SymexArgs};
 use crate::crash_test::program_file;
 use crate::failure::Failure;
 
+/// The recording of a path contains the symbolic files, so they cannot be large.
+const LARGEST_IMAGE: u64 = 64 << 20;
+
 /// How inputs come about.
 pub struct Approach {
     pub tokens: Vec<Vec<u8>>,
@@ -180,7 +183,15 @@ fn sources(
             SymbolicKind::Image(path) if !path.is_file() => {
                 return Err(refused("there is no such file"));
             }
-            SymbolicKind::Image(path) => SymbolicKind::Image(absolute(path)?),
+            SymbolicKind::Image(path) => {
+                let size = std::fs::metadata(path).map_or(0, |file| file.len());
+                if size > LARGEST_IMAGE {
+                    return Err(refused(
+                        "it is larger than 64 MiB; try the program on a smaller file",
+                    ));
+                }
+                SymbolicKind::Image(absolute(path)?)
+            }
             other => other.clone(),
         };
         if let SymbolicKind::Stdin | SymbolicKind::File(_) = kind {

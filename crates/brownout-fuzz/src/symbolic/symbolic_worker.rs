@@ -1,4 +1,4 @@
-//! The loop of a symbolic worker: takes a test case, replays its path, solves for the turns that it did not make, and runs what was solved.
+//! The loop of a symbolic worker: takes a test case, replays its path, solves for the directions that it did not take, and runs what was solved.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use brownout_symex::{
 };
 
 use super::branches::UnsolvedCause;
-use super::path_turns::{PathTurns, Prediction, Turn, mix};
+use super::path_directions::{Direction, PathDirections, Prediction, mix};
 use super::program_guide::is_own;
 use super::search::{SearchState, Waiting};
-use super::source::{SymbolicKind, SymbolicSource};
+use super::symbolic_bytes::{SymbolicBytes, SymbolicKind};
 use super::{SymbolicOptions, SymbolicSearch};
 use crate::campaign::FuzzCampaign;
 use crate::error::FuzzError;
@@ -26,8 +26,8 @@ use crate::start_strings::InputParts;
 use crate::worker::{Trial, Worker};
 
 /// Turns of one path that are tried before another test case is taken.
-const MOST_TURNS: usize = 64;
-/// The priority of test cases that were not solved for a turn: seeds, and what other workers have found.
+const MOST_DIRECTIONS: usize = 64;
+/// The priority of test cases that were not solved for a direction: seeds, and what other workers have found.
 const UNGUIDED: u64 = u64::MAX;
 /// How long an idle worker waits for others.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ struct Explored<'a> {
     inputs: &'a [SymbolicInput],
 }
 
-/// A turn that could go another way.
+/// A choice at which the path could take another direction.
 struct Candidate {
     prediction: Prediction,
     constraint: usize,
@@ -184,7 +184,7 @@ impl<'a> SymbolicWorker<'a> {
         Ok(true)
     }
 
-    /// Runs a test case symbolically, and solves for the turns that it did not make.
+    /// Runs a test case symbolically, and solves for the directions that it did not take.
     fn explore(&mut self, waiting: &Waiting) -> Result<(), FuzzError> {
         let Some(content) = self.worker.image(waiting.image)? else {
             return Ok(());
@@ -220,7 +220,6 @@ impl<'a> SymbolicWorker<'a> {
         state.guide.observe(observation);
         let figures = &mut state.figures;
         figures.executions += 1;
-        figures.without_symbols += u64::from(recorded.records.is_empty());
         figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out);
         figures.other_processes += u64::from(observation.other_processes);
         let Ok(path) = path else {
@@ -228,13 +227,13 @@ impl<'a> SymbolicWorker<'a> {
             return Ok(());
         };
         state.guide.learn(&path);
-        let turns = PathTurns::of(&path);
+        let directions = PathDirections::of(&path);
         let followed = waiting
             .prediction
-            .map(|prediction| turns.follows(&prediction));
+            .map(|prediction| directions.follows(&prediction));
         note(&mut state, &path, followed);
-        state.learn_turns(&turns);
-        let is_new = state.is_new_path(mix(turns.hash(), waiting.image.0 as u64));
+        state.learn_directions(&directions);
+        let is_new = state.is_new_path(mix(directions.hash(), waiting.image.0 as u64));
         if !is_new && !waiting.is_continued {
             return Ok(());
         }
@@ -242,7 +241,7 @@ impl<'a> SymbolicWorker<'a> {
             Some(false) => 0,
             _ => waiting.bound,
         };
-        let (candidates, left) = candidates(&mut state, &path, &turns, (bound, waiting.image));
+        let (candidates, left) = candidates(&mut state, &path, &directions, (bound, waiting.image));
         drop(state);
         let explored = Explored {
             waiting,
@@ -401,7 +400,7 @@ impl<'a> SymbolicWorker<'a> {
         Ok(())
     }
 
-    /// Queues a test case again for the turns that were not tried.
+    /// Queues a test case again for the directions that were not tried.
     fn put_off(&self, waiting: &Waiting, priority: u64) {
         let mut state = self.search.lock();
         let rank = state.rank(
@@ -463,12 +462,12 @@ fn numbered(inputs: usize) -> VariableTable {
 
 /// Whether a byte of an input is symbolic.
 fn is_symbolic(
-    sources: &[SymbolicSource],
+    sources: &[SymbolicBytes],
     input: &SymbolicInput,
     offset: u64,
     files: &[PathBuf],
 ) -> bool {
-    let is_of = |source: &&SymbolicSource| match (&source.kind, input) {
+    let is_of = |source: &&SymbolicBytes| match (&source.kind, input) {
         (SymbolicKind::Stdin | SymbolicKind::File(_), SymbolicInput::Input) => true,
         (SymbolicKind::Start(string), SymbolicInput::Start(known)) => string == known,
         (SymbolicKind::Image(path), SymbolicInput::Persistent(number)) => {
@@ -510,34 +509,34 @@ fn note(state: &mut SearchState, path: &ReplayedPath, followed: Option<bool>) {
     }
 }
 
-/// The turns of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority of the next one.
+/// The directions of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority of the next one.
 fn candidates(
     state: &mut SearchState,
     path: &ReplayedPath,
-    turns: &PathTurns,
+    directions: &PathDirections,
     (bound, image): (usize, ImageId),
 ) -> (Vec<Candidate>, Option<u64>) {
     let mut candidates = Vec::new();
-    for (number, made) in turns.turns().iter().enumerate().skip(bound) {
+    for (number, made) in directions.directions().iter().enumerate().skip(bound) {
         candidates.push(Candidate {
             prediction: Prediction {
                 number,
-                turn: made.turn,
+                direction: made.direction,
                 before: made.before,
             },
             constraint: made.constraint,
             priority: state.guide.priority(&path.constraints[made.constraint]),
-            is_fresh: state.is_fresh(made.turn.other(), made.other_bucket),
+            is_fresh: state.is_fresh(made.direction.other(), made.other_bucket),
         });
     }
     candidates.sort_by_key(|candidate| std::cmp::Reverse((candidate.priority, candidate.is_fresh)));
     let mut taken = 0;
     let mut left = None;
     candidates.retain(|candidate| {
-        let Turn { pc, way } = candidate.prediction.turn;
+        let Direction { pc, way } = candidate.prediction.direction;
         let key = [pc, way, image.0 as u64];
         let key = key.into_iter().fold(candidate.prediction.before, mix);
-        if taken == MOST_TURNS {
+        if taken == MOST_DIRECTIONS {
             if left.is_none() && !state.was_tried(key) {
                 left = Some(candidate.priority);
             }
@@ -548,8 +547,8 @@ fn candidates(
         is_untried
     });
     for candidate in &mut candidates {
-        let made = &turns.turns()[candidate.prediction.number];
-        candidate.is_fresh = state.freshen(made.turn.other(), made.other_bucket);
+        let made = &directions.directions()[candidate.prediction.number];
+        candidate.is_fresh = state.freshen(made.direction.other(), made.other_bucket);
     }
     (candidates, left)
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
     CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, SymbolicKind, SymbolicSource, TargetDescription,
+    FuzzError, SymbolicBytes, SymbolicKind, TargetDescription,
 };
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_trace::selection::Patterns;
@@ -376,7 +376,7 @@ fn seeds(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
 
 fn campaign_file(
     arguments: &CampaignArgs,
-    symbolic: &[SymbolicSource],
+    symbolic: &[SymbolicBytes],
     settings: &Settings,
 ) -> Result<CampaignFile, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;

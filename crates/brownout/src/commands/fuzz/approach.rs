@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use brownout_fuzz::{
-    Dictionary, Grammar, InputParts, SymbolicKind, SymbolicOptions, SymbolicSource, binary_strings,
+    Dictionary, Grammar, InputParts, SymbolicBytes, SymbolicKind, SymbolicOptions, binary_strings,
     strings,
 };
 use brownout_recovery::StartString;
@@ -88,7 +88,7 @@ impl Approach {
     }
 
     /// What is symbolic.
-    pub fn sources(&self) -> &[SymbolicSource] {
+    pub fn sources(&self) -> &[SymbolicBytes] {
         { self.symbolic.as_ref() }.map_or(&[], |options| &options.sources)
     }
 
@@ -135,21 +135,21 @@ fn unknown() -> Vec<u8> {
 
 /// What is symbolic: what the user says, or the input.
 fn sources(
-    given: &[SymbolicSource],
+    given: &[SymbolicBytes],
     campaign: &CampaignArgs,
-) -> Result<Vec<SymbolicSource>, Failure> {
+) -> Result<Vec<SymbolicBytes>, Failure> {
     let has_place = has_place(&campaign.command);
     if given.is_empty() {
         let kind = match has_place {
             true => SymbolicKind::File(PathBuf::from(PLACE)),
             false => SymbolicKind::Stdin,
         };
-        return Ok(vec![SymbolicSource::all(kind)]);
+        return Ok(vec![SymbolicBytes::all(kind)]);
     }
-    let mut sources: Vec<SymbolicSource> = Vec::new();
+    let mut sources: Vec<SymbolicBytes> = Vec::new();
     let mut input = None;
     for source in given {
-        let refused = |why: &str| Failure::SymbolicSource {
+        let refused = |why: &str| Failure::NotSymbolic {
             input: source.text(),
             why: why.to_owned(),
         };
@@ -202,7 +202,7 @@ fn sources(
                 ));
             }
         }
-        sources.push(SymbolicSource {
+        sources.push(SymbolicBytes {
             kind,
             range: source.range.clone(),
         });

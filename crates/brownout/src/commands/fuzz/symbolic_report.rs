@@ -46,12 +46,11 @@ pub fn conclude(campaign: &FuzzCampaign, status: &CampaignStatus, results: &mut 
     }
     note_gaps(figures, results);
     results.symbolic = Some(coverage(symbolic, &unreached));
-    let nothing_symbolic = figures.executions > 0 && figures.without_symbols == figures.executions;
-    if nothing_symbolic || figures.executions == 0 {
+    if figures.symbolic_steps == 0 {
         let why = match figures.executions {
             0 => "no path was replayed: the campaign ended before",
             _ => {
-                "the program reads none of the bytes that are symbolic; give its input to --symbolic"
+                "nothing that the program does depends on the bytes that are symbolic; give its input to --symbolic"
             }
         };
         let reason = Reason::new(ReasonKind::CoverageGap, why);

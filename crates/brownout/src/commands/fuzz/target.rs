@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
-use brownout_fuzz::{CampaignFile, SymbolicKind, SymbolicSource, TargetDescription, strings};
+use brownout_fuzz::{CampaignFile, SymbolicBytes, SymbolicKind, TargetDescription, strings};
 use brownout_recovery::{SandboxServerCommand, check_command};
 
 use crate::arguments::{CampaignArgs, SERVE_SANDBOX};
@@ -23,7 +23,7 @@ const SCHEDULE: u64 = 1;
 /// The program that is to be fuzzed, with results in the directory `root`.
 pub fn describe_target(
     arguments: &CampaignArgs,
-    symbolic: &[SymbolicSource],
+    symbolic: &[SymbolicBytes],
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
@@ -47,8 +47,8 @@ pub fn from_file(
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
-    let symbolic: Vec<SymbolicSource> = (file.symbolic.iter())
-        .filter_map(|text| SymbolicSource::parse(text).ok())
+    let symbolic: Vec<SymbolicBytes> = (file.symbolic.iter())
+        .filter_map(|text| SymbolicBytes::parse(text).ok())
         .collect();
     let mut target = describe(
         &words(&file.command),
@@ -66,7 +66,7 @@ pub fn from_file(
 fn describe(
     command: &[OsString],
     patterns: &[OsString],
-    symbolic: &[SymbolicSource],
+    symbolic: &[SymbolicBytes],
     root: &Path,
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {

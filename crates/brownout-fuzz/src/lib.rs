@@ -22,7 +22,7 @@
 //! The caller examines recordings of test cases with new paths: see [`Discovery`].
 //!
 //! Can miss: what no input within the time shows; interleavings of threads other than that of the schedule; input that does not come from
-//! standard input, the input file or clients.
+//! standard input, the input file, clients, arguments or environment variables.
 
 mod binary_strings;
 mod campaign;
@@ -65,7 +65,7 @@ pub use image::{ImageId, ImageOrigin, StartImage};
 pub use start_per_run::{StartPerRun, TargetDescription};
 pub use start_strings::InputParts;
 pub use symbolic::{
-    OperationLine, PmProgress, SourceError, SymbolicFigures, SymbolicKind, SymbolicOptions,
-    SymbolicSource, UnsolvedCause, UnsolvedCounts, strings,
+    OperationLine, PmProgress, SourceError, SymbolicBytes, SymbolicFigures, SymbolicKind,
+    SymbolicOptions, UnsolvedCause, UnsolvedCounts, strings,
 };
 pub use test_case::TestCase;

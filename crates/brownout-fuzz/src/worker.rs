@@ -59,6 +59,12 @@ impl Trial {
             proposed: None,
         }
     }
+
+    /// The content is not that of the image but of one whose bytes were solved.
+    pub fn on_solved_image(mut self) -> Self {
+        self.proposed = Some(ImageOrigin::Solved { parent: self.image });
+        self
+    }
 }
 
 impl<'a> Worker<'a> {

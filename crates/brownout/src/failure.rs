@@ -151,7 +151,7 @@ pub enum Failure {
     #[error("an argument of the program is not UTF-8: {}", argument.display())]
     ArgumentNotUtf8 { argument: OsString },
     #[error("cannot solve for `{input}`: {why}")]
-    SymbolicSource { input: String, why: String },
+    NotSymbolic { input: String, why: String },
     #[error("cannot run `{}`: {why}", program.display())]
     FuzzedProgram { program: OsString, why: String },
     #[error("@@ and --server exclude each other: the input is a file, or what clients send")]

@@ -6,9 +6,9 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `source` | which bytes are symbolic |
+//! | `symbolic_bytes` | which bytes are symbolic |
 //! | `search` | what symbolic workers share: the queue, and what was tried |
-//! | `path_turns` | the turns of a path, and whether an input goes where it was solved to go |
+//! | `path_directions` | the directions of a path, and whether an input goes where it was solved to go |
 //! | `program_guide` | the code of the program, and how much persistent memory it leads to |
 //! | `branches` | which branches went both ways, and why others did not |
 //! | `symbolic_worker` | the loop |
@@ -17,16 +17,16 @@
 //! made concrete, which are counted.
 
 mod branches;
-mod path_turns;
+mod path_directions;
 mod program_guide;
 mod search;
-mod source;
+mod symbolic_bytes;
 mod symbolic_worker;
 
 pub use branches::{UnsolvedCause, UnsolvedCounts};
 pub use program_guide::{OperationLine, PmProgress};
 pub use search::SymbolicFigures;
-pub use source::{SourceError, SymbolicKind, SymbolicSource};
+pub use symbolic_bytes::{SourceError, SymbolicBytes, SymbolicKind};
 
 pub(crate) use search::SymbolicSearch;
 pub(crate) use symbolic_worker::SymbolicWorker;
@@ -39,7 +39,7 @@ use brownout_recovery::StartString;
 #[derive(Clone, Debug)]
 pub struct SymbolicOptions {
     /// What is symbolic.
-    pub sources: Vec<SymbolicSource>,
+    pub sources: Vec<SymbolicBytes>,
     /// How many workers of the campaign are symbolic.
     pub workers: usize,
     /// How long one query of the solver may take.
@@ -56,13 +56,12 @@ impl SymbolicOptions {
 }
 
 /// The strings among symbolic sources, each once.
-pub fn strings(sources: &[SymbolicSource]) -> impl Iterator<Item = &StartString> {
-    let strings = sources.iter().enumerate().filter_map(|(index, source)| {
+pub fn strings(sources: &[SymbolicBytes]) -> impl Iterator<Item = &StartString> {
+    sources.iter().enumerate().filter_map(|(index, source)| {
         let is_first = || !sources[..index].iter().any(|it| it.kind == source.kind);
         match &source.kind {
             SymbolicKind::Start(string) if is_first() => Some(string),
             _ => None,
         }
-    });
-    strings
+    })
 }

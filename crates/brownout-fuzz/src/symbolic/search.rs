@@ -1,8 +1,8 @@
 //! What symbolic workers share: test cases that wait, what was tried, and figures.
 //!
-//! The search is generational: what is solved from a path turns at one of its turns, and its own solved inputs turn behind that. A turn is tried once for each
-//! starting image and each sequence of turns before it. Test cases are taken in the order of how much persistent memory their last turn leads to; those
-//! that lead to none come last and are not discarded. Among equals, those come first whose executions have shown something new, then those with a turn
+//! The search is generational: what is solved from a path takes another direction at one of its choices, and what is solved from that differs behind it. A direction is tried once for each
+//! starting image and each sequence of directions before it. Test cases are taken in the order of how much persistent memory their last direction leads to; those
+//! that lead to none come last and are not discarded. Among equals, those come first whose executions have shown something new, then those with a direction
 //! that no path has made that often, so that loops are entered one iteration further before everything else about the last one is tried.
 
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ use brownout_symex::SolverStatistics;
 use rustc_hash::FxHashSet;
 
 use super::branches::Branches;
-use super::path_turns::{PathTurns, Prediction, Turn};
+use super::path_directions::{Direction, PathDirections, Prediction, mix};
 use super::program_guide::ProgramGuide;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
@@ -24,13 +24,15 @@ use crate::image::ImageId;
 pub struct Waiting {
     pub input: Vec<u8>,
     pub image: ImageId,
+    /// Bytes of the image that were solved: the number of the file, the offset, and the byte.
+    pub solved_bytes: Vec<(usize, u64, u8)>,
     /// The test case of the corpus that it comes from.
     pub parent: Option<u64>,
     /// Turns up to this number are not tried again.
     pub bound: usize,
     /// What it was solved for.
     pub prediction: Option<Prediction>,
-    /// Its path is known, but not all of its turns were tried.
+    /// Its path is known, but not all of its directions were tried.
     pub is_continued: bool,
     pub rank: Rank,
 }
@@ -38,11 +40,11 @@ pub struct Waiting {
 /// Which test case is taken next; greater is earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
-    /// How much persistent memory its last turn leads to.
+    /// How much persistent memory its last direction leads to.
     pub priority: u64,
     /// What its execution has shown.
     pub novelty: Novelty,
-    /// Whether its last turn was not made before, or never that often on one path.
+    /// Whether its last direction was not taken before, or never that often on one path.
     pub is_fresh: bool,
     /// Earlier generations first, then earlier test cases.
     generation: std::cmp::Reverse<u32>,
@@ -109,8 +111,6 @@ pub struct SymbolicFigures {
     pub other_processes: u64,
     /// Test cases that wait.
     pub waiting: usize,
-    /// Executions that read nothing symbolic.
-    pub without_symbols: u64,
     /// Whether nothing is left to try.
     pub is_exhausted: bool,
 }
@@ -135,7 +135,7 @@ pub struct SearchState {
     paths: FxHashSet<u64>,
     queued: FxHashSet<u64>,
     /// Turns that were made or solved for, with how often on one path.
-    turns: FxHashSet<(Turn, u8)>,
+    directions: FxHashSet<(Direction, u8)>,
     /// Workers that have a test case.
     working: usize,
     /// Test cases of the corpus, and images, up to which all were queued.
@@ -175,10 +175,17 @@ impl SearchState {
     }
 
     /// Notes that a test case is about to be executed. False if it was before.
-    pub fn is_new(&mut self, input: &[u8], image: ImageId) -> bool {
+    pub fn is_new(
+        &mut self,
+        input: &[u8],
+        image: ImageId,
+        solved_bytes: &[(usize, u64, u8)],
+    ) -> bool {
         let text = xxhash_rust::xxh3::xxh3_64(input);
-        self.queued
-            .insert(super::path_turns::mix(text, image.0 as u64))
+        let bytes = solved_bytes.iter();
+        let words = bytes.flat_map(|&(file, offset, byte)| [file as u64, offset, byte.into()]);
+        let key = words.fold(mix(text, image.0 as u64), mix);
+        self.queued.insert(key)
     }
 
     pub fn push(&mut self, waiting: Waiting) {
@@ -210,28 +217,29 @@ impl SearchState {
         is_new
     }
 
-    /// A path has these turns.
-    pub fn learn_turns(&mut self, turns: &PathTurns) {
-        let made = turns.turns().iter();
-        self.turns.extend(made.map(|made| (made.turn, made.bucket)));
+    /// A path has these directions.
+    pub fn learn_directions(&mut self, directions: &PathDirections) {
+        let made = directions.directions().iter();
+        self.directions
+            .extend(made.map(|made| (made.direction, made.bucket)));
     }
 
-    /// Whether a turn was never made or solved for that often.
-    pub fn is_fresh(&self, turn: Turn, bucket: u8) -> bool {
-        !self.turns.contains(&(turn, bucket))
+    /// Whether a direction was never taken or solved for that often.
+    pub fn is_fresh(&self, direction: Direction, bucket: u8) -> bool {
+        !self.directions.contains(&(direction, bucket))
     }
 
-    /// A turn is being solved for. Whether it was never before.
-    pub fn freshen(&mut self, turn: Turn, bucket: u8) -> bool {
-        self.turns.insert((turn, bucket))
+    /// A direction is being solved for. Whether it was never before.
+    pub fn freshen(&mut self, direction: Direction, bucket: u8) -> bool {
+        self.directions.insert((direction, bucket))
     }
 
-    /// Whether a turn was tried.
+    /// Whether a direction was tried.
     pub fn was_tried(&self, hash: u64) -> bool {
         self.tried.contains(&hash)
     }
 
-    /// Notes that a turn is about to be tried. False if it was before.
+    /// Notes that a direction is about to be tried. False if it was before.
     pub fn is_untried(&mut self, hash: u64) -> bool {
         self.tried.insert(hash)
     }
@@ -246,6 +254,7 @@ mod tests {
         state.push(Waiting {
             input: input.to_vec(),
             image: ImageId(1),
+            solved_bytes: Vec::new(),
             parent: None,
             bound: 0,
             prediction: None,
@@ -274,7 +283,8 @@ mod tests {
     #[test]
     fn a_test_case_is_queued_once_for_each_image() {
         let mut state = SearchState::default();
-        assert!(state.is_new(b"a", ImageId(1)) && state.is_new(b"a", ImageId(2)));
-        assert!(!state.is_new(b"a", ImageId(1)));
+        assert!(state.is_new(b"a", ImageId(1), &[]) && state.is_new(b"a", ImageId(2), &[]));
+        assert!(!state.is_new(b"a", ImageId(1), &[]));
+        assert!(state.is_new(b"a", ImageId(1), &[(0, 8, 1)]));
     }
 }

@@ -1,4 +1,4 @@
-//! The loop of a symbolic worker: takes a test case, replays its path, solves for the turns that it did not make, and runs what was solved.
+//! The loop of a symbolic worker: takes a test case, replays its path, solves for the directions that it did not take, and runs what was solved.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -13,21 +13,21 @@ use brownout_symex::{
 };
 
 use super::branches::UnsolvedCause;
-use super::path_turns::{PathTurns, Prediction, Turn, mix};
+use super::path_directions::{Direction, PathDirections, Prediction, mix};
 use super::program_guide::is_own;
 use super::search::{SearchState, Waiting};
-use super::source::{SymbolicKind, SymbolicSource};
+use super::symbolic_bytes::{SymbolicBytes, SymbolicKind};
 use super::{SymbolicOptions, SymbolicSearch};
 use crate::campaign::FuzzCampaign;
 use crate::error::FuzzError;
 use crate::feedback::Novelty;
-use crate::image::{ImageId, StartImage};
+use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::start_strings::InputParts;
 use crate::worker::{Trial, Worker};
 
 /// Turns of one path that are tried before another test case is taken.
-const MOST_TURNS: usize = 64;
-/// The priority of test cases that were not solved for a turn: seeds, and what other workers have found.
+const MOST_DIRECTIONS: usize = 64;
+/// The priority of test cases that were not solved for a direction: seeds, and what other workers have found.
 const UNGUIDED: u64 = u64::MAX;
 /// How long an idle worker waits for others.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -55,7 +55,7 @@ struct Explored<'a> {
     inputs: &'a [SymbolicInput],
 }
 
-/// A turn that could go another way.
+/// A choice at which the path could take another direction.
 struct Candidate {
     prediction: Prediction,
     constraint: usize,
@@ -114,11 +114,17 @@ impl<'a> SymbolicWorker<'a> {
         let cases = shared.corpus.cases();
         let new = cases.get(state.cases_seen..).unwrap_or_default();
         for case in new {
-            if state.is_new(&case.input, case.image) || case.parent.is_none() {
+            // The search knows what was solved.
+            let origin = shared.images.origin(case.image);
+            if let Some(ImageOrigin::Solved { .. }) = origin {
+                continue;
+            }
+            if state.is_new(&case.input, case.image, &[]) || case.parent.is_none() {
                 let rank = state.rank((UNGUIDED, true), case.novelty, 0);
                 state.push(Waiting {
                     input: case.input.clone(),
                     image: case.image,
+                    solved_bytes: Vec::new(),
                     parent: Some(case.number),
                     bound: 0,
                     prediction: None,
@@ -135,9 +141,19 @@ impl<'a> SymbolicWorker<'a> {
         let next = {
             let mut state = self.search.lock();
             let shared = self.campaign.lock();
-            let next = shared.images.ids().get(state.images_seen).copied();
-            state.images_seen += usize::from(next.is_some());
-            next
+            let mut left = shared
+                .images
+                .ids()
+                .get(state.images_seen..)
+                .unwrap_or_default()
+                .iter();
+            let is_solved =
+                |id| matches!(shared.images.origin(id), Some(ImageOrigin::Solved { .. }));
+            let next = left.find(|&&id| {
+                state.images_seen += 1;
+                !is_solved(id)
+            });
+            next.copied()
         };
         let Some(image) = next else {
             return Ok(false);
@@ -146,7 +162,7 @@ impl<'a> SymbolicWorker<'a> {
             return Ok(true);
         };
         for seed in self.campaign.seeds() {
-            let is_new = self.search.lock().is_new(&seed, image);
+            let is_new = self.search.lock().is_new(&seed, image, &[]);
             if self.campaign.is_over() || !is_new {
                 continue;
             }
@@ -157,6 +173,7 @@ impl<'a> SymbolicWorker<'a> {
             state.push(Waiting {
                 input: seed,
                 image,
+                solved_bytes: Vec::new(),
                 parent: None,
                 bound: 0,
                 prediction: None,
@@ -167,11 +184,12 @@ impl<'a> SymbolicWorker<'a> {
         Ok(true)
     }
 
-    /// Runs a test case symbolically, and solves for the turns that it did not make.
+    /// Runs a test case symbolically, and solves for the directions that it did not take.
     fn explore(&mut self, waiting: &Waiting) -> Result<(), FuzzError> {
         let Some(content) = self.worker.image(waiting.image)? else {
             return Ok(());
         };
+        let content = content.with_bytes(&waiting.solved_bytes);
         let inputs = self.inputs(&content);
         self.campaign.executions.fetch_add(1, Ordering::Relaxed);
         let recorded = self.worker.record_path(&content, &waiting.input, &inputs)?;
@@ -202,7 +220,6 @@ impl<'a> SymbolicWorker<'a> {
         state.guide.observe(observation);
         let figures = &mut state.figures;
         figures.executions += 1;
-        figures.without_symbols += u64::from(recorded.records.is_empty());
         figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out);
         figures.other_processes += u64::from(observation.other_processes);
         let Ok(path) = path else {
@@ -210,13 +227,13 @@ impl<'a> SymbolicWorker<'a> {
             return Ok(());
         };
         state.guide.learn(&path);
-        let turns = PathTurns::of(&path);
+        let directions = PathDirections::of(&path);
         let followed = waiting
             .prediction
-            .map(|prediction| turns.follows(&prediction));
+            .map(|prediction| directions.follows(&prediction));
         note(&mut state, &path, followed);
-        state.learn_turns(&turns);
-        let is_new = state.is_new_path(mix(turns.hash(), waiting.image.0 as u64));
+        state.learn_directions(&directions);
+        let is_new = state.is_new_path(mix(directions.hash(), waiting.image.0 as u64));
         if !is_new && !waiting.is_continued {
             return Ok(());
         }
@@ -224,7 +241,7 @@ impl<'a> SymbolicWorker<'a> {
             Some(false) => 0,
             _ => waiting.bound,
         };
-        let (candidates, left) = candidates(&mut state, &path, &turns, (bound, waiting.image));
+        let (candidates, left) = candidates(&mut state, &path, &directions, (bound, waiting.image));
         drop(state);
         let explored = Explored {
             waiting,
@@ -264,6 +281,8 @@ impl<'a> SymbolicWorker<'a> {
                 inputs.push(input);
             }
         }
+        // Which files exist depends on the image; the others keep their numbers.
+        inputs.sort_by_key(|input| matches!(input, SymbolicInput::Persistent(_)));
         inputs
     }
 
@@ -323,8 +342,13 @@ impl<'a> SymbolicWorker<'a> {
             inputs,
         } = explored;
         let mut parts = InputParts::split(&waiting.input, self.options.strings().count());
+        let mut solved_bytes = waiting.solved_bytes.clone();
         for &(variable, value) in model {
             let (source, offset) = self.variables.byte(variable);
+            if let Some(&SymbolicInput::Persistent(file)) = inputs.get(source as usize) {
+                solved_bytes.retain(|&(known, at, _)| (known, at) != (file, offset));
+                solved_bytes.push((file, offset, value));
+            }
             let part = match inputs.get(source as usize) {
                 Some(SymbolicInput::Input) => Some(&mut parts.rest),
                 Some(SymbolicInput::Start(string)) => {
@@ -338,15 +362,20 @@ impl<'a> SymbolicWorker<'a> {
             }
         }
         let input = parts.join();
-        if !self.search.lock().is_new(&input, waiting.image) {
+        solved_bytes.sort_unstable();
+        let is_new = (self.search.lock()).is_new(&input, waiting.image, &solved_bytes);
+        if !is_new {
             return Ok(());
         }
-        let trial = Trial::solved(
-            input.clone(),
-            waiting.image,
-            (*content).clone(),
-            waiting.parent,
-        );
+        let has_solved_image = solved_bytes != waiting.solved_bytes;
+        let content = match has_solved_image {
+            true => content.with_bytes(&solved_bytes),
+            false => (*content).clone(),
+        };
+        let mut trial = Trial::solved(input.clone(), waiting.image, content, waiting.parent);
+        if !solved_bytes.is_empty() {
+            trial = trial.on_solved_image();
+        }
         let novelty = self.worker.try_out(trial)?;
         let mut state = self.search.lock();
         state.branches.note(constraint, UnsolvedCause::Diverged);
@@ -358,6 +387,7 @@ impl<'a> SymbolicWorker<'a> {
         state.push(Waiting {
             input,
             image: waiting.image,
+            solved_bytes,
             parent: waiting.parent,
             bound: match is_exact {
                 true => candidate.prediction.number + 1,
@@ -370,7 +400,7 @@ impl<'a> SymbolicWorker<'a> {
         Ok(())
     }
 
-    /// Queues a test case again for the turns that were not tried.
+    /// Queues a test case again for the directions that were not tried.
     fn put_off(&self, waiting: &Waiting, priority: u64) {
         let mut state = self.search.lock();
         let rank = state.rank(
@@ -405,7 +435,7 @@ impl<'a> SymbolicWorker<'a> {
         }
         let input = parts.join();
         let mut state = self.search.lock();
-        if state.is_new(&input, waiting.image) {
+        if state.is_new(&input, waiting.image, &waiting.solved_bytes) {
             let rank = state.rank((0, false), Novelty::Nothing, 0);
             state.push(Waiting {
                 input,
@@ -432,12 +462,12 @@ fn numbered(inputs: usize) -> VariableTable {
 
 /// Whether a byte of an input is symbolic.
 fn is_symbolic(
-    sources: &[SymbolicSource],
+    sources: &[SymbolicBytes],
     input: &SymbolicInput,
     offset: u64,
     files: &[PathBuf],
 ) -> bool {
-    let is_of = |source: &&SymbolicSource| match (&source.kind, input) {
+    let is_of = |source: &&SymbolicBytes| match (&source.kind, input) {
         (SymbolicKind::Stdin | SymbolicKind::File(_), SymbolicInput::Input) => true,
         (SymbolicKind::Start(string), SymbolicInput::Start(known)) => string == known,
         (SymbolicKind::Image(path), SymbolicInput::Persistent(number)) => {
@@ -479,34 +509,34 @@ fn note(state: &mut SearchState, path: &ReplayedPath, followed: Option<bool>) {
     }
 }
 
-/// The turns of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority of the next one.
+/// The directions of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority of the next one.
 fn candidates(
     state: &mut SearchState,
     path: &ReplayedPath,
-    turns: &PathTurns,
+    directions: &PathDirections,
     (bound, image): (usize, ImageId),
 ) -> (Vec<Candidate>, Option<u64>) {
     let mut candidates = Vec::new();
-    for (number, made) in turns.turns().iter().enumerate().skip(bound) {
+    for (number, made) in directions.directions().iter().enumerate().skip(bound) {
         candidates.push(Candidate {
             prediction: Prediction {
                 number,
-                turn: made.turn,
+                direction: made.direction,
                 before: made.before,
             },
             constraint: made.constraint,
             priority: state.guide.priority(&path.constraints[made.constraint]),
-            is_fresh: state.is_fresh(made.turn.other(), made.other_bucket),
+            is_fresh: state.is_fresh(made.direction.other(), made.other_bucket),
         });
     }
     candidates.sort_by_key(|candidate| std::cmp::Reverse((candidate.priority, candidate.is_fresh)));
     let mut taken = 0;
     let mut left = None;
     candidates.retain(|candidate| {
-        let Turn { pc, way } = candidate.prediction.turn;
+        let Direction { pc, way } = candidate.prediction.direction;
         let key = [pc, way, image.0 as u64];
         let key = key.into_iter().fold(candidate.prediction.before, mix);
-        if taken == MOST_TURNS {
+        if taken == MOST_DIRECTIONS {
             if left.is_none() && !state.was_tried(key) {
                 left = Some(candidate.priority);
             }
@@ -517,8 +547,8 @@ fn candidates(
         is_untried
     });
     for candidate in &mut candidates {
-        let made = &turns.turns()[candidate.prediction.number];
-        candidate.is_fresh = state.freshen(made.turn.other(), made.other_bucket);
+        let made = &directions.directions()[candidate.prediction.number];
+        candidate.is_fresh = state.freshen(made.direction.other(), made.other_bucket);
     }
     (candidates, left)
 }

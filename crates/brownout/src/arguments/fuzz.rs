@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brownout_fuzz::SymbolicSource;
+use brownout_fuzz::SymbolicBytes;
 use clap::Args;
 
 use super::CampaignArgs;
@@ -60,7 +60,7 @@ pub struct FuzzArgs {
 
     /// What --symex solves for [default: the input]: see `brownout symex --help`
     #[arg(long, value_name = "SOURCE", value_parser = symbolic_source, requires = "symex")]
-    pub symbolic: Vec<SymbolicSource>,
+    pub symbolic: Vec<SymbolicBytes>,
 
     /// How long --symex looks for an input that takes one branch
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s", requires = "symex")]

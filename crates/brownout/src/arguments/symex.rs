@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brownout_fuzz::SymbolicSource;
+use brownout_fuzz::SymbolicBytes;
 use clap::Args;
 
 use super::CampaignArgs;
@@ -24,15 +24,19 @@ use super::values::{duration, size};
   brownout symex --time-limit 10m -- ./kvstore /mnt/pmem/pool
   brownout symex --seeds commands/ --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool @@
   brownout symex --symbolic stdin@4..20 -- ./kvstore /mnt/pmem/pool
+  brownout symex --symbolic arg:2 --symbolic env:KV_MODE -- ./kvstore /mnt/pmem/pool get
+  brownout symex --symbolic pm:/mnt/pmem/pool@..4096 -- ./kvstore /mnt/pmem/pool check
   brownout replay brownout.out 3f2a")]
 pub struct SymexArgs {
     /// Solve for these bytes [default: the input]
     ///
-    /// stdin: standard input. file:PATH: the file at PATH, or that of @@ if PATH is @@.
+    /// stdin: standard input. file:PATH: the file at PATH; file:@@: the input in place of @@. arg:N: argument N of the program, from 1. env:NAME: the value of an environment
+    /// variable. pm:PATH: a persistent file as the program finds it; bugs found that way are warnings, because no run may be able to leave such a file. Can be given more
+    /// than once.
     ///
     /// Each can end with @RANGE, in bytes from 0: stdin@4..20 is bytes 4 to 19, stdin@4.. all from byte 4 on, stdin@4 is one byte. The other bytes stay as the seeds have them.
     #[arg(long, value_name = "SOURCE[@RANGE]", value_parser = symbolic_source)]
-    pub symbolic: Vec<SymbolicSource>,
+    pub symbolic: Vec<SymbolicBytes>,
 
     /// How long to look for an input that takes one branch
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
@@ -47,6 +51,6 @@ pub struct SymexArgs {
 }
 
 /// Reads a symbolic source.
-pub fn symbolic_source(text: &str) -> Result<SymbolicSource, String> {
-    SymbolicSource::parse(text).map_err(|error| error.to_string())
+pub fn symbolic_source(text: &str) -> Result<SymbolicBytes, String> {
+    SymbolicBytes::parse(text).map_err(|error| error.to_string())
 }

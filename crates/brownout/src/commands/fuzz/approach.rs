@@ -6,7 +6,7 @@ use std::thread;
 
 use brownout_engine::CLIENT_DIVIDER;
 use brownout_fuzz::{
-    Dictionary, Grammar, InputParts, SymbolicKind, SymbolicOptions, SymbolicSource, binary_strings,
+    Dictionary, Grammar, InputParts, SymbolicBytes, SymbolicKind, SymbolicOptions, binary_strings,
     strings,
 };
 use brownout_recovery::StartString;
@@ -15,6 +15,9 @@ use super::target::{PLACE, has_place};
 use crate::arguments::{CampaignArgs, FuzzArgs, SymexArgs};
 use crate::crash_test::program_file;
 use crate::failure::Failure;
+
+/// The recording of a path contains the symbolic files, so they cannot be large.
+const LARGEST_IMAGE: u64 = 64 << 20;
 
 /// How inputs come about.
 pub struct Approach {
@@ -93,7 +96,7 @@ impl Approach {
     }
 
     /// What is symbolic.
-    pub fn sources(&self) -> &[SymbolicSource] {
+    pub fn sources(&self) -> &[SymbolicBytes] {
         { self.symbolic.as_ref() }.map_or(&[], |options| &options.sources)
     }
 
@@ -140,21 +143,21 @@ fn unknown() -> Vec<u8> {
 
 /// What is symbolic: what the user says, or the input.
 fn sources(
-    given: &[SymbolicSource],
+    given: &[SymbolicBytes],
     campaign: &CampaignArgs,
-) -> Result<Vec<SymbolicSource>, Failure> {
+) -> Result<Vec<SymbolicBytes>, Failure> {
     let has_place = has_place(&campaign.command);
     if given.is_empty() {
         let kind = match has_place {
             true => SymbolicKind::File(PathBuf::from(PLACE)),
             false => SymbolicKind::Stdin,
         };
-        return Ok(vec![SymbolicSource::all(kind)]);
+        return Ok(vec![SymbolicBytes::all(kind)]);
     }
-    let mut sources: Vec<SymbolicSource> = Vec::new();
+    let mut sources: Vec<SymbolicBytes> = Vec::new();
     let mut input = None;
     for source in given {
-        let refused = |why: &str| Failure::SymbolicSource {
+        let refused = |why: &str| Failure::NotSymbolic {
             input: source.text(),
             why: why.to_owned(),
         };
@@ -188,7 +191,15 @@ fn sources(
             SymbolicKind::Image(path) if !path.is_file() => {
                 return Err(refused("there is no such file"));
             }
-            SymbolicKind::Image(path) => SymbolicKind::Image(absolute(path)?),
+            SymbolicKind::Image(path) => {
+                let size = std::fs::metadata(path).map_or(0, |file| file.len());
+                if size > LARGEST_IMAGE {
+                    return Err(refused(
+                        "it is larger than 64 MiB; try the program on a smaller file",
+                    ));
+                }
+                SymbolicKind::Image(absolute(path)?)
+            }
             other => other.clone(),
         };
         if let SymbolicKind::Stdin | SymbolicKind::File(_) = kind {
@@ -199,7 +210,7 @@ fn sources(
                 ));
             }
         }
-        sources.push(SymbolicSource {
+        sources.push(SymbolicBytes {
             kind,
             range: source.range.clone(),
         });

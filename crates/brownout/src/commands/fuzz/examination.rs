@@ -15,7 +15,7 @@ use brownout_fuzz::{
 };
 use brownout_recovery::{End, StartString, signal_text};
 use brownout_report::{
-    Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Sources, Stack, role,
+    Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Severity, Sources, Stack, role,
 };
 
 use crate::commands::check::{look_for_races, test_crashes};
@@ -35,6 +35,9 @@ const INPUT: &str = "input";
 const IMAGE: &str = "image";
 /// The folder with inputs on which the program fails.
 const FAILURES: &str = "failures";
+
+/// What the message of a bug says that becomes a warning because of its starting image.
+const SOLVED_IMAGE: &str = "; the persistent files on which the program started were solved for, and no run may be able to leave them";
 
 /// Examines discoveries, one after the other.
 pub struct Examiner<'a> {
@@ -164,6 +167,9 @@ impl<'a> Examiner<'a> {
             false => self.campaign.examined(case)?,
         }
         self.note_evidence(&mut part.findings, &name, (input, image));
+        if !self.is_solved(image) {
+            self.forget_doubtful(&part.findings);
+        }
         let new = self.results.add_input(&part, &name);
         if new.is_empty() {
             directory.abandon();
@@ -241,6 +247,7 @@ impl<'a> Examiner<'a> {
         (input, image): (&[u8], ImageId),
     ) {
         let strings = self.target.valued(&self.target.parts(input));
+        let is_solved = self.is_solved(image);
         for finding in findings {
             let details = &mut finding.evidence.details;
             for (string, value) in &strings {
@@ -252,11 +259,30 @@ impl<'a> Examiner<'a> {
             }
             let started = self.started_on(image);
             details.insert(Evidence::STARTED_ON.to_owned(), started);
+            if is_solved && finding.severity == Severity::Bug {
+                finding.severity = Severity::Warning;
+                finding.message.push_str(SOLVED_IMAGE);
+            }
             details.insert(Evidence::INPUT.to_owned(), format!("{folder}/{INPUT}"));
             if self.has_files(image) {
                 details.insert(Evidence::IMAGE.to_owned(), format!("{folder}/{IMAGE}"));
             }
         }
+    }
+
+    /// Findings that were doubtful because of their starting image are reported as what they are once a run on another one shows them.
+    fn forget_doubtful(&mut self, shown: &[Finding]) {
+        self.results.findings.retain(|known| {
+            let is_doubtful = known.message.ends_with(SOLVED_IMAGE);
+            !is_doubtful || shown.iter().all(|finding| finding.id != known.id)
+        });
+    }
+
+    /// Whether bytes of an image, or of one that it comes from, were solved for.
+    fn is_solved(&self, image: ImageId) -> bool {
+        let chain = self.campaign.chain(image);
+        let mut origins = chain.iter();
+        origins.any(|origin| matches!(origin, ImageOrigin::Solved { .. }))
     }
 
     fn has_files(&self, image: ImageId) -> bool {
@@ -300,6 +326,9 @@ impl<'a> Examiner<'a> {
             ImageOrigin::Crash { case, event, .. } => {
                 format!("a crash before event {event} of input id:{case:06}")
             }
+            ImageOrigin::Solved { .. } => {
+                "bytes that were solved for, which no run may be able to leave".to_owned()
+            }
         });
         let first = phrases.next().unwrap_or_default();
         phrases.fold(first, |text, phrase| format!("{text}, then {phrase}"))
@@ -326,6 +355,9 @@ impl<'a> Examiner<'a> {
         let folder = format!("{FAILURES}/{}", finding.id);
         let mut findings = self.settings.levels.apply(vec![finding]);
         self.note_evidence(&mut findings, &folder, (input, *image));
+        if !self.is_solved(*image) {
+            self.forget_doubtful(&findings);
+        }
         let Some(finding) = findings.pop() else {
             return Ok(());
         };

@@ -2,7 +2,7 @@
 //! did not get right.
 
 use brownout_fuzz::{CampaignStatus, FuzzCampaign, SymbolicFigures, SymbolicStatus, UnsolvedCause};
-use brownout_report::{Reason, ReasonKind};
+use brownout_report::{Reason, ReasonKind, SymbolicCoverage};
 
 use crate::exit_code::ExitCode;
 use crate::quantity::number_of;
@@ -45,12 +45,12 @@ pub fn conclude(campaign: &FuzzCampaign, status: &CampaignStatus, results: &mut 
         }
     }
     note_gaps(figures, results);
-    let nothing_symbolic = figures.executions > 0 && figures.without_symbols == figures.executions;
-    if nothing_symbolic || figures.executions == 0 {
+    results.symbolic = Some(coverage(symbolic, &unreached));
+    if figures.symbolic_steps == 0 {
         let why = match figures.executions {
             0 => "no path was replayed: the campaign ended before",
             _ => {
-                "the program reads none of the bytes that are symbolic; give its input to --symbolic"
+                "nothing that the program does depends on the bytes that are symbolic; give its input to --symbolic"
             }
         };
         let reason = Reason::new(ReasonKind::CoverageGap, why);
@@ -76,6 +76,42 @@ const CAUSES: &[(UnsolvedCause, &str)] = &[
         "branches whose solved inputs went elsewhere",
     ),
 ];
+
+fn coverage(symbolic: &SymbolicStatus, unreached: &[&str]) -> SymbolicCoverage {
+    let SymbolicStatus {
+        figures,
+        progress,
+        branches,
+    } = symbolic;
+    SymbolicCoverage {
+        paths: figures.paths,
+        instructions: figures.steps,
+        symbolic_instructions: figures.symbolic_steps,
+        queries: figures.queries,
+        queries_remembered: figures.remembered,
+        queries_timed_out: figures.query_timeouts,
+        solver_seconds: figures.solver_time.as_secs_f64(),
+        solved: figures.solved,
+        solved_optimistically: figures.optimistic,
+        followed: figures.followed,
+        diverged: figures.diverged,
+        mismatches: figures.mismatches,
+        damaged: figures.damaged,
+        cut_off: figures.cut_off,
+        concretised: figures.concretised,
+        operations_known: progress.known as u64,
+        operations_reached: progress.reached as u64,
+        unreached: unreached.iter().map(|place| (*place).to_owned()).collect(),
+        branches_both_ways: branches.both as u64,
+        branches_impossible: branches.impossible as u64,
+        branches_concretised: branches.concretised as u64,
+        branches_timed_out: branches.timed_out as u64,
+        branches_diverged: branches.diverged as u64,
+        branches_not_tried: branches.waiting as u64,
+        waiting: figures.waiting as u64,
+        exhausted: figures.is_exhausted,
+    }
+}
 
 fn search_sentence(figures: &SymbolicFigures) -> String {
     let end = match figures.is_exhausted {

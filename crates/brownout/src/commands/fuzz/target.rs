@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
-use brownout_fuzz::{CampaignFile, SymbolicKind, SymbolicSource, TargetDescription, strings};
+use brownout_fuzz::{CampaignFile, SymbolicBytes, SymbolicKind, TargetDescription, strings};
 use brownout_recovery::{SandboxServerCommand, check_command};
 use rustix::fs::{Access, access};
 
@@ -49,8 +49,8 @@ pub fn from_file(
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
-    let symbolic: Vec<SymbolicSource> = (file.symbolic.iter())
-        .filter_map(|text| SymbolicSource::parse(text).ok())
+    let symbolic: Vec<SymbolicBytes> = (file.symbolic.iter())
+        .filter_map(|text| SymbolicBytes::parse(text).ok())
         .collect();
     let command = words(&file.command);
     let mut target = describe(
@@ -69,7 +69,7 @@ pub fn from_file(
 fn describe(
     (command, is_server): (&[OsString], bool),
     patterns: &[OsString],
-    symbolic: &[SymbolicSource],
+    symbolic: &[SymbolicBytes],
     root: &Path,
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {

@@ -1,6 +1,7 @@
-//! The turns of a path: where it went at each choice that depends on the input.
+//! The directions of a path: where it went at each choice that depends on the input.
 //!
-//! Paths are equal if their turns are, and the values that replay has made concrete on the way: with another value, the same turns can lead elsewhere. An input that was solved to go elsewhere at one turn must make the same turns before it and another one there; if it
+//! Paths are equal if their directions are, and the values that replay has made concrete on the way: with another value, the same directions can
+//! lead elsewhere. An input that was solved for another direction at one choice must take the same ones before it and another one there; if it
 //! does not, replay or the solver has missed something, and the input *diverges*.
 
 use brownout_symex::{Constraint, ConstraintKind, ReplayedPath};
@@ -18,12 +19,12 @@ pub fn mix(hash: u64, word: u64) -> u64 {
 
 /// One choice, and what was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Turn {
+pub struct Direction {
     pub pc: u64,
     pub way: u64,
 }
 
-impl Turn {
+impl Direction {
     const NOT_TAKEN: u64 = 0;
     const TAKEN: u64 = 1;
     const UNEQUAL: u64 = 2;
@@ -32,7 +33,7 @@ impl Turn {
     /// The targets of indirect branches that were not seen.
     const ELSEWHERE: u64 = 5;
 
-    /// The turn of a constraint; `None` if it is no choice.
+    /// The direction of a constraint; `None` if it is no choice.
     fn of(constraint: &Constraint) -> Option<Self> {
         let way = match constraint.kind {
             ConstraintKind::Branch { taken: true, .. } => Self::TAKEN,
@@ -47,7 +48,7 @@ impl Turn {
         Some(Self { pc, way })
     }
 
-    /// The turn that another input would make there.
+    /// The direction that another input would take there.
     pub fn other(self) -> Self {
         let way = match self.way {
             Self::NOT_TAKEN => Self::TAKEN,
@@ -60,53 +61,58 @@ impl Turn {
     }
 }
 
-/// A turn of a path.
+/// A direction of a path.
 #[derive(Clone, Copy, Debug)]
-pub struct PathTurn {
-    pub turn: Turn,
+pub struct PathDirection {
+    pub direction: Direction,
     /// The index of the constraint that it comes from.
     pub constraint: usize,
     /// What the path was before it, as a hash.
     pub before: u64,
-    /// How often the path has made the same turn before, in buckets.
+    /// How often the path has taken it up to here, in buckets.
     pub bucket: u8,
-    /// How often it has turned the other way before.
+    /// How often it would then have taken the other one.
     pub other_bucket: u8,
 }
 
-/// The turns of a path.
-pub struct PathTurns {
-    turns: Vec<PathTurn>,
+/// The directions of a path.
+pub struct PathDirections {
+    directions: Vec<PathDirection>,
     hash: u64,
 }
 
-impl PathTurns {
+impl PathDirections {
     pub fn of(path: &ReplayedPath) -> Self {
         let mut found = Self {
-            turns: Vec::new(),
+            directions: Vec::new(),
             hash: 0,
         };
-        let mut made: FxHashMap<Turn, u32> = FxHashMap::default();
+        let mut made: FxHashMap<Direction, u32> = FxHashMap::default();
         for (index, constraint) in path.constraints.iter().enumerate() {
-            match Turn::of(constraint) {
-                Some(turn) => found.add(turn, index, &mut made),
+            match Direction::of(constraint) {
+                Some(direction) => found.add(direction, index, &mut made),
                 None => found.hash = mix(found.hash, path.dag.fingerprint(constraint.holds)),
             }
         }
         found
     }
 
-    fn add(&mut self, turn: Turn, constraint: usize, made: &mut FxHashMap<Turn, u32>) {
-        let times = |turn| made.get(&turn).copied().unwrap_or(0);
-        self.turns.push(PathTurn {
-            turn,
+    fn add(
+        &mut self,
+        direction: Direction,
+        constraint: usize,
+        made: &mut FxHashMap<Direction, u32>,
+    ) {
+        let times = |direction| made.get(&direction).copied().unwrap_or(0);
+        self.directions.push(PathDirection {
+            direction,
             constraint,
             before: self.hash,
-            bucket: bucket(times(turn) + 1),
-            other_bucket: bucket(times(turn.other()) + 1),
+            bucket: bucket(times(direction) + 1),
+            other_bucket: bucket(times(direction.other()) + 1),
         });
-        *made.entry(turn).or_default() += 1;
-        self.hash = mix(mix(self.hash, turn.pc), turn.way);
+        *made.entry(direction).or_default() += 1;
+        self.hash = mix(mix(self.hash, direction.pc), direction.way);
     }
 
     /// Equal for equal paths.
@@ -114,35 +120,35 @@ impl PathTurns {
         self.hash
     }
 
-    /// All turns, in order.
-    pub fn turns(&self) -> &[PathTurn] {
-        &self.turns
+    /// All directions, in order.
+    pub fn directions(&self) -> &[PathDirection] {
+        &self.directions
     }
 
     /// Whether this path is the one that an input was solved for.
     pub fn follows(&self, prediction: &Prediction) -> bool {
-        match self.turns.get(prediction.number) {
+        match self.directions.get(prediction.number) {
             Some(made) => {
                 made.before == prediction.before
-                    && made.turn.pc == prediction.turn.pc
-                    && made.turn.way != prediction.turn.way
+                    && made.direction.pc == prediction.direction.pc
+                    && made.direction.way != prediction.direction.way
             }
             // A division that was solved to fault ends the path.
             None => {
-                prediction.turn.way == Turn::NO_FAULT
-                    && self.turns.len() == prediction.number
+                prediction.direction.way == Direction::NO_FAULT
+                    && self.directions.len() == prediction.number
                     && self.hash == prediction.before
             }
         }
     }
 }
 
-/// What an input was solved for: the same turns up to one, and another one there.
+/// What an input was solved for: the same directions up to one, and another one there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prediction {
     pub number: usize,
-    /// The turn that it was not to make.
-    pub turn: Turn,
+    /// The direction that it was not to take.
+    pub direction: Direction,
     pub before: u64,
 }
 
@@ -150,38 +156,38 @@ pub struct Prediction {
 mod tests {
     use super::*;
 
-    fn turns(ways: &[(u64, u64)]) -> PathTurns {
-        let mut turns = PathTurns {
-            turns: Vec::new(),
+    fn directions(ways: &[(u64, u64)]) -> PathDirections {
+        let mut directions = PathDirections {
+            directions: Vec::new(),
             hash: 0,
         };
         let mut made = FxHashMap::default();
         for (index, &(pc, way)) in ways.iter().enumerate() {
-            turns.add(Turn { pc, way }, index, &mut made);
+            directions.add(Direction { pc, way }, index, &mut made);
         }
-        turns
+        directions
     }
 
     #[test]
     fn an_input_follows_its_prediction_if_only_the_last_turn_differs() {
-        let path = turns(&[(1, 0), (2, 1), (3, 0)]);
-        let made = path.turns()[1];
+        let path = directions(&[(1, 0), (2, 1), (3, 0)]);
+        let made = path.directions()[1];
         let prediction = Prediction {
             number: 1,
-            turn: made.turn,
+            direction: made.direction,
             before: made.before,
         };
-        assert!(turns(&[(1, 0), (2, 0), (9, 9)]).follows(&prediction));
+        assert!(directions(&[(1, 0), (2, 0), (9, 9)]).follows(&prediction));
         assert!(!path.follows(&prediction));
-        assert!(!turns(&[(1, 1), (2, 0)]).follows(&prediction));
-        assert!(!turns(&[(1, 0)]).follows(&prediction));
+        assert!(!directions(&[(1, 1), (2, 0)]).follows(&prediction));
+        assert!(!directions(&[(1, 0)]).follows(&prediction));
     }
 
     #[test]
     fn turns_are_counted_for_each_way() {
-        let path = turns(&[(1, 0), (1, 0), (1, 1)]);
+        let path = directions(&[(1, 0), (1, 0), (1, 1)]);
         let buckets = path
-            .turns()
+            .directions()
             .iter()
             .map(|made| (made.bucket, made.other_bucket));
         let once = bucket(1);
@@ -193,8 +199,8 @@ mod tests {
 
     #[test]
     fn the_order_of_turns_matters() {
-        let one = turns(&[(1, 0), (1, 1)]).hash();
-        assert_ne!(one, turns(&[(1, 1), (1, 0)]).hash());
-        assert_ne!(one, turns(&[]).hash());
+        let one = directions(&[(1, 0), (1, 1)]).hash();
+        assert_ne!(one, directions(&[(1, 1), (1, 0)]).hash());
+        assert_ne!(one, directions(&[]).hash());
     }
 }

@@ -23,7 +23,7 @@ pub enum SymbolicKind {
 
 /// An input of the target, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SymbolicSource {
+pub struct SymbolicBytes {
     pub kind: SymbolicKind,
     /// The bytes that are symbolic; all if there is none.
     pub range: Option<Range<u64>>,
@@ -48,7 +48,7 @@ pub enum SourceError {
     EmptyRange(String),
 }
 
-impl SymbolicSource {
+impl SymbolicBytes {
     /// All bytes of an input.
     pub fn all(kind: SymbolicKind) -> Self {
         Self { kind, range: None }
@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn sources_are_read_with_their_ranges() {
-        let source = |text| SymbolicSource::parse(text).unwrap();
-        assert_eq!(source("stdin"), SymbolicSource::all(SymbolicKind::Stdin));
+        let source = |text| SymbolicBytes::parse(text).unwrap();
+        assert_eq!(source("stdin"), SymbolicBytes::all(SymbolicKind::Stdin));
         assert_eq!(source("stdin@4..20").range, Some(4..20));
         assert_eq!(source("stdin@7").range, Some(7..8));
         assert_eq!(source("stdin@8..").range, Some(8..u64::MAX));
         let file = source("file:a@b");
-        assert_eq!(file, SymbolicSource::all(SymbolicKind::File("a@b".into())));
+        assert_eq!(file, SymbolicBytes::all(SymbolicKind::File("a@b".into())));
         let image = source("pm:/mnt/pool@..64");
         assert_eq!(image.kind, SymbolicKind::Image("/mnt/pool".into()));
         assert!(image.contains(63) && !image.contains(64));
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_is_no_source_is_explained() {
-        let error = |text| SymbolicSource::parse(text).unwrap_err();
+        let error = |text| SymbolicBytes::parse(text).unwrap_err();
         assert_eq!(error("keyboard"), SourceError::Kind);
         assert_eq!(error("file:"), SourceError::Kind);
         assert_eq!(error("socket"), SourceError::Socket);

@@ -137,9 +137,8 @@ fn conclude(
     if arguments.apply && !repairs.combined.is_empty() {
         let is_proven =
             |repair: &&FindingRepair| repair.refusal.is_none() || repair.patch.is_empty();
-        let as_asked =
-            arguments.build.is_none() || repairs.findings.iter().all(|repair| is_proven(&repair));
-        match as_asked && !adds_bug {
+        let is_shown = repairs.findings.iter().all(|repair| is_proven(&repair));
+        match is_shown && !adds_bug {
             true => {
                 repairs.combined.write(arguments.force)?;
                 for file in &repairs.combined.files {

@@ -28,6 +28,8 @@ pub enum RepairOperation {
     FlushAndFence,
     /// An entry in the log of a libpmemobj transaction, before the statement.
     Log,
+    /// Nothing: the statement, which flushes, fences or logs, is removed.
+    Removal,
 }
 
 impl RepairOperation {

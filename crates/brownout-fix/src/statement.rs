@@ -332,6 +332,25 @@ impl<'s> Statement<'s> {
         line.is_some_and(|line| self.source.text[line.start..at].trim().is_empty())
     }
 
+    /// The bytes of the statement with the blanks beside it, or of its lines if nothing but a comment stands there.
+    pub fn with_its_line(&self) -> std::ops::Range<usize> {
+        let (source, own) = (self.source, self.node.byte_range());
+        let end = self.end_with_comment(self.node);
+        let line = |at| source.line_range(source.line_of(at));
+        let (Some(first), Some(last)) = (line(own.start), line(end)) else {
+            return own;
+        };
+        let (before, after) = (
+            &source.text[first.start..own.start],
+            &source.text[end..last.end],
+        );
+        match (self.starts_line(), after.trim().is_empty()) {
+            (true, true) => first.start..last.end,
+            (true, false) => own.start..end + after.len() - after.trim_start().len(),
+            (false, _) => first.start + before.trim_end().len()..own.end,
+        }
+    }
+
     /// Whether other code stands on the lines of its first and last byte.
     fn shares_its_line(&self) -> bool {
         let end = self.node.end_byte();

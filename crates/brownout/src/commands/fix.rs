@@ -11,8 +11,8 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output;
 use crate::fix::{
-    FindingRepair, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building, prove_by_running,
-    repair_findings,
+    FindingRepair, FixRequest, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building,
+    prove_by_running, repair_findings,
 };
 use crate::fix_output::{print_human, print_json};
 use crate::output_directory::write_file;
@@ -25,13 +25,16 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     check_names(arguments, &report)?;
     let trace = directory.trace()?;
     let settings = settings(arguments, &report, console)?;
-    let logs = arguments.build.is_some();
+    let request = FixRequest {
+        named: &arguments.findings,
+        builds: arguments.build.is_some(),
+        removes: arguments.performance,
+    };
     let mut repairs = repair_findings(
         &report,
-        &arguments.findings,
+        request,
         (&arguments.directory, &trace),
         &settings,
-        logs,
         console,
     )?;
     if let Some(command) = &arguments.build {
@@ -132,7 +135,7 @@ fn conclude(
     let mut others = repairs
         .findings
         .iter()
-        .filter(|repair| repair.finding.rule != ON_REQUEST);
+        .filter(|repair| repair.finding.rule != ON_REQUEST && !repair.is_about_removal());
     let none_reparable = counted.is_empty() && others.next().is_some();
     if arguments.apply && !repairs.combined.is_empty() {
         let is_proven =

@@ -6,6 +6,7 @@ use brownout_engine::PatchPlan;
 use brownout_model::Profile;
 use brownout_report::{Finding, Report, Severity};
 
+use super::candidates::REPAIRED;
 use super::patch_plan::patch_plan;
 use super::private_check::CheckedAgain;
 use super::rebuilt_proof::{Rebuild, function, ids, still_shown};
@@ -100,7 +101,7 @@ fn repaired(repairs: &mut Repairs) -> impl Iterator<Item = &mut FindingRepair> {
     findings.filter(|repair| repair.is_repaired())
 }
 
-/// Findings that the recorded program does not have, except warnings. A flush or fence that does nothing is known if its function had
+/// Findings that the recorded program does not have, of a kind that a repair must not add. A flush or fence that does nothing is known if its function had
 /// another one: what repairs have moved is not new. A bug is known only if it is the same one.
 fn new_findings(findings: &[Finding], before: &Report) -> Vec<Finding> {
     let suppressed = before.suppressed().iter();
@@ -116,6 +117,9 @@ fn new_findings(findings: &[Finding], before: &Report) -> Vec<Finding> {
             is_same || is_alike
         })
     };
-    let is_new = |finding: &&Finding| finding.severity != Severity::Warning && !is_known(finding);
+    let matters = |finding: &Finding| {
+        finding.severity != Severity::Warning || REPAIRED.contains(&finding.rule.as_str())
+    };
+    let is_new = |finding: &&Finding| matters(finding) && !is_known(finding);
     findings.iter().filter(is_new).cloned().collect()
 }

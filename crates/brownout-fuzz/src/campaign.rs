@@ -224,15 +224,18 @@ impl FuzzCampaign {
         let executor = start(&files)?;
         let seed = self.options.random_seed.wrapping_add(number as u64);
         let mut worker = Worker::new(self, executor, files, seed)?;
+        let symbolic = { self.options.symbolic.as_ref() }
+            .filter(|options| number + options.workers >= self.options.jobs.max(1));
+        if symbolic.is_some() {
+            worker = worker.puts_off_crashes();
+        }
         if number == 0 {
             worker.prepare(&self.listed)?;
             self.prepared.store(true, Ordering::SeqCst);
         }
-        match &self.options.symbolic {
-            Some(options) if number + options.workers >= self.options.jobs.max(1) => {
-                SymbolicWorker::new(self, &self.search, options, worker).run()
-            }
-            _ => worker.run(),
+        match symbolic {
+            Some(options) => SymbolicWorker::new(self, &self.search, options, worker).run(),
+            None => worker.run(),
         }
     }
 

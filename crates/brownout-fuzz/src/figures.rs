@@ -8,7 +8,7 @@ use crate::campaign::CampaignStatus;
 use crate::error::FuzzError;
 
 const NAME: &str = "figures.csv";
-const HEAD: &str = "seconds,executions,executions_per_second,pm_paths,edges,corpus,images,findings,stability,disk_bytes\n";
+const HEAD: &str = "seconds,executions,executions_per_second,pm_paths,edges,corpus,images,findings,stability,disk_bytes,replayed_paths,solved_inputs,pm_operations_reached,pm_operations_known\n";
 
 /// Appends a line at a time.
 #[derive(Debug)]
@@ -44,8 +44,9 @@ impl Figures {
         let (then, executions) = std::mem::replace(&mut self.last, (seconds, status.executions));
         let done = status.executions.saturating_sub(executions) as f64;
         let rate = done / (seconds - then).max(0.001);
+        let symbolic = status.symbolic.clone().unwrap_or_default();
         let line = format!(
-            "{seconds:.1},{},{rate:.1},{},{},{},{},{findings},{:.4},{}\n",
+            "{seconds:.1},{},{rate:.1},{},{},{},{},{findings},{:.4},{},{},{},{},{}\n",
             status.executions,
             status.transitions,
             status.edges,
@@ -53,6 +54,10 @@ impl Figures {
             status.images,
             status.stability(),
             status.disk,
+            symbolic.figures.paths,
+            symbolic.figures.solved,
+            symbolic.progress.reached,
+            symbolic.progress.known,
         );
         self.file
             .write_all(line.as_bytes())

@@ -1,5 +1,6 @@
 //! The loop of one worker: mutates a test case, runs it, and keeps it if it shows something new.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
@@ -28,6 +29,9 @@ pub struct Worker<'a> {
     /// The persistent files that the executor knows.
     files: Vec<PathBuf>,
     mutations: Mutations,
+    /// Whether crash images are tried later, and those that wait.
+    puts_off: bool,
+    put_off: VecDeque<Trial>,
 }
 
 /// An input to be tried, and where it comes from.
@@ -79,7 +83,27 @@ impl<'a> Worker<'a> {
             executor,
             files,
             mutations: Mutations::new(&campaign.mutation_options(), seed)?,
+            puts_off: false,
+            put_off: VecDeque::new(),
         })
+    }
+
+    /// Crash images are tried when [`try_put_off`](Self::try_put_off) is called.
+    pub(crate) fn puts_off_crashes(mut self) -> Self {
+        self.puts_off = true;
+        self
+    }
+
+    /// Tries crash images that wait, a few of them. False if there were none.
+    pub(crate) fn try_put_off(&mut self, most: usize) -> Result<bool, FuzzError> {
+        let had_some = !self.put_off.is_empty();
+        for _ in 0..most {
+            match self.put_off.pop_front() {
+                Some(trial) if !self.campaign.is_over() => self.try_out(trial)?,
+                _ => break,
+            };
+        }
+        Ok(had_some)
     }
 
     /// Finds the persistent files, then runs the seeds, or the test cases of an earlier process, on the images that there are.
@@ -376,7 +400,10 @@ impl<'a> Worker<'a> {
             if execution.end != ExecutionEnd::TimedOut {
                 let (novelty, crashes) = self.judge(trial, execution)?;
                 first.get_or_insert(novelty);
-                waiting.extend(crashes);
+                match self.puts_off {
+                    true => self.put_off.extend(crashes),
+                    false => waiting.extend(crashes),
+                }
             }
         }
         Ok(first.unwrap_or(Novelty::Nothing))

@@ -15,6 +15,9 @@ pub struct SymbolicCoverage {
     pub queries_remembered: u64,
     pub queries_timed_out: u64,
     pub solver_seconds: f64,
+    /// How long paths were recorded and replayed.
+    pub record_seconds: f64,
+    pub replay_seconds: f64,
     /// Inputs that were solved; those of them for which earlier branches were left out.
     pub solved: u64,
     pub solved_optimistically: u64,

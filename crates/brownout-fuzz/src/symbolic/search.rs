@@ -92,6 +92,9 @@ pub struct SymbolicFigures {
     pub remembered: u64,
     pub query_timeouts: u64,
     pub solver_time: Duration,
+    /// How long paths were recorded and replayed.
+    pub record_time: Duration,
+    pub replay_time: Duration,
     /// Inputs that were solved, and those of them for which earlier branches were left out.
     pub solved: u64,
     pub optimistic: u64,

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use brownout_recovery::SymbolicInput;
 use brownout_symex::{
@@ -31,6 +31,9 @@ const MOST_DIRECTIONS: usize = 64;
 const UNGUIDED: u64 = u64::MAX;
 /// How long an idle worker waits for others.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Crash images that are tried after each test case, and at a time if no test case waits.
+const CRASHES_BETWEEN: usize = 2;
+const CRASHES_AT_REST: usize = 16;
 /// Bytes of each input that have the same variables in all workers.
 const NUMBERED: u64 = 4096;
 /// Bytes that are added at least when an input is made longer.
@@ -89,7 +92,8 @@ impl<'a> SymbolicWorker<'a> {
                 let explored = self.explore(&waiting);
                 self.search.lock().finished();
                 explored?;
-            } else if !self.queue_image()? {
+                self.worker.try_put_off(CRASHES_BETWEEN)?;
+            } else if !self.worker.try_put_off(CRASHES_AT_REST)? && !self.queue_image()? {
                 self.rest();
             }
         }
@@ -192,7 +196,9 @@ impl<'a> SymbolicWorker<'a> {
         let content = content.with_bytes(&waiting.solved_bytes);
         let inputs = self.inputs(&content);
         self.campaign.executions.fetch_add(1, Ordering::Relaxed);
+        let started = Instant::now();
         let recorded = self.worker.record_path(&content, &waiting.input, &inputs)?;
+        let record_time = started.elapsed();
         let observation = &recorded.observation;
         let most_read = Cell::new(0);
         let own: Vec<_> = observation.modules.iter().filter(|it| is_own(it)).collect();
@@ -210,15 +216,19 @@ impl<'a> SymbolicWorker<'a> {
             }
             input.is_some_and(|input| is_symbolic(sources, input, offset, &files))
         };
+        let started = Instant::now();
         let path = replay(
             &recorded.records,
             &mut self.variables,
             &is_symbolic,
             &is_own_code,
         );
+        let replay_time = started.elapsed();
         let mut state = self.search.lock();
         state.guide.observe(observation);
         let figures = &mut state.figures;
+        figures.record_time += record_time;
+        figures.replay_time += replay_time;
         figures.executions += 1;
         figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out);
         figures.other_processes += u64::from(observation.other_processes);

@@ -46,9 +46,11 @@ pub fn conclude(campaign: &FuzzCampaign, status: &CampaignStatus, results: &mut 
     }
     note_gaps(figures, results);
     results.symbolic = Some(coverage(symbolic, &unreached));
-    if figures.symbolic_steps == 0 {
+    let is_unsolved = figures.queries == 0 && figures.waiting > 0;
+    if figures.symbolic_steps == 0 || is_unsolved {
         let why = match figures.executions {
             0 => "no path was replayed: the campaign ended before",
+            _ if is_unsolved => "no input was solved for: the campaign ended before",
             _ => {
                 "nothing that the program does depends on the bytes that are symbolic; give its input to --symbolic"
             }
@@ -91,6 +93,8 @@ fn coverage(symbolic: &SymbolicStatus, unreached: &[&str]) -> SymbolicCoverage {
         queries_remembered: figures.remembered,
         queries_timed_out: figures.query_timeouts,
         solver_seconds: figures.solver_time.as_secs_f64(),
+        record_seconds: figures.record_time.as_secs_f64(),
+        replay_seconds: figures.replay_time.as_secs_f64(),
         solved: figures.solved,
         solved_optimistically: figures.optimistic,
         followed: figures.followed,

@@ -32,6 +32,8 @@ pub struct Waiting {
     pub bound: usize,
     /// What it was solved for.
     pub prediction: Option<Prediction>,
+    /// The instruction of the choice that it was solved for.
+    pub goal: Option<u64>,
     /// Its path is known, but not all of its directions were tried.
     pub is_continued: bool,
     pub rank: Rank,
@@ -261,6 +263,7 @@ mod tests {
             parent: None,
             bound: 0,
             prediction: None,
+            goal: None,
             is_continued: false,
             rank,
         });

@@ -132,6 +132,7 @@ impl<'a> SymbolicWorker<'a> {
                     parent: Some(case.number),
                     bound: 0,
                     prediction: None,
+                    goal: None,
                     is_continued: false,
                     rank,
                 });
@@ -181,6 +182,7 @@ impl<'a> SymbolicWorker<'a> {
                 parent: None,
                 bound: 0,
                 prediction: None,
+                goal: None,
                 is_continued: false,
                 rank,
             });
@@ -242,6 +244,9 @@ impl<'a> SymbolicWorker<'a> {
             .prediction
             .map(|prediction| directions.follows(&prediction));
         note(&mut state, &path, followed);
+        if let Some(goal) = waiting.goal {
+            state.branches.replayed(goal);
+        }
         state.learn_directions(&directions);
         let is_new = state.is_new_path(mix(directions.hash(), waiting.image.0 as u64));
         if !is_new && !waiting.is_continued {
@@ -388,7 +393,7 @@ impl<'a> SymbolicWorker<'a> {
         }
         let novelty = self.worker.try_out(trial)?;
         let mut state = self.search.lock();
-        state.branches.note(constraint, UnsolvedCause::Diverged);
+        state.branches.await_solved(constraint.pc);
         let rank = state.rank(
             (candidate.priority, candidate.is_fresh),
             novelty,
@@ -404,6 +409,7 @@ impl<'a> SymbolicWorker<'a> {
                 false => 0,
             },
             prediction: is_exact.then_some(candidate.prediction),
+            goal: Some(constraint.pc),
             is_continued: false,
             rank,
         });
@@ -420,6 +426,7 @@ impl<'a> SymbolicWorker<'a> {
         );
         state.push(Waiting {
             prediction: None,
+            goal: None,
             is_continued: true,
             rank,
             ..waiting.clone()
@@ -452,6 +459,7 @@ impl<'a> SymbolicWorker<'a> {
                 rank,
                 bound: 0,
                 prediction: None,
+                goal: None,
                 is_continued: false,
                 ..waiting.clone()
             });

@@ -28,9 +28,8 @@ impl TestDir {
     }
 
     /// Runs a campaign until it has found the mistake, and ends it as Ctrl-C does.
-    fn symex_until_found(&self, program: &[&str]) -> Value {
-        let symex = ["symex", "--jobs", "1", "--"];
-        let mut command = self.command(&[&symex[..], program].concat());
+    fn until_found(&self, campaign: &[&str], program: &[&str]) -> Value {
+        let mut command = self.command(&[campaign, &["--jobs", "1", "--"], program].concat());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut campaign = command.spawn().unwrap();
         let started = Instant::now();
@@ -145,7 +144,7 @@ fn a_bug_behind_a_keyword_is_found() {
 #[test]
 fn a_bug_behind_a_decimal_number_is_found() {
     let dir = guarded("DECIMAL", false);
-    let lost = dir.symex_until_found(&["./guarded", "pool"]);
+    let lost = dir.until_found(&["symex"], &["./guarded", "pool"]);
     let input = String::from_utf8_lossy(&dir.input_of(&lost)).into_owned();
     assert!(input.contains("7351"), "{input:?}");
     dir.assert_replay_is_right();
@@ -246,6 +245,17 @@ fn a_program_that_does_not_depend_on_the_symbolic_bytes_is_not_reported_as_teste
         "{}",
         done.stderr
     );
+}
+
+#[test]
+fn a_fuzzing_campaign_solves_for_what_mutation_does_not_find() {
+    let dir = guarded("MAGIC", false);
+    let lost = dir.until_found(&["fuzz", "--symex"], &["./guarded", "pool"]);
+    assert_eq!(lost["severity"], "bug");
+    let names = fs::read_dir(dir.path("brownout.out/corpus")).unwrap();
+    let mut names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.any(|name| name.contains("op:solved")));
+    assert!(dir.run_file()["symbolic"]["solved"].as_u64().unwrap() > 0);
 }
 
 #[test]

@@ -1,10 +1,12 @@
-//! Replay of instructions of x86-64.
+//! Replay of instructions of x86-64, and what their code does without being replayed.
 
 mod control_flow;
 mod flags;
 mod machine;
+mod pointers;
 mod replay;
 mod semantics;
 
 pub use control_flow::control_flow;
+pub use pointers::{ARCHITECTURE, CodeEffect, FunctionCode, PointerState};
 pub use replay::replay;

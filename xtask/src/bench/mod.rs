@@ -7,6 +7,7 @@
 mod crash;
 mod explore;
 mod first_bug;
+mod fix;
 mod fuzz;
 mod lint;
 mod lint_recordings;
@@ -33,7 +34,8 @@ use crate::shell::{cargo, find_program, memory_dir, target_dir};
 use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
-const BENCHMARKS: &str = "`engine`, `lint`, `crash`, `explore`, `fuzz`, `race` and `represent`";
+const BENCHMARKS: &str =
+    "`engine`, `lint`, `crash`, `explore`, `fix`, `fuzz`, `race` and `represent`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;
@@ -75,6 +77,7 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
         Some("explore") => return explore::run(args),
+        Some("fix") => return fix::run(args),
         Some("fuzz") => return fuzz::run(args),
         Some("race") => return race::run(args),
         Some("represent") => return represent::run(args),

@@ -40,7 +40,7 @@ pub fn run(mut args: Args) -> Result<()> {
     args.finish()?;
     let brownout = wrapper.brownout().context("only brownout repairs")?;
     let place = own_directory("fix")?;
-    let bench = Bench {
+    let bench = RepairTimes {
         brownout: fs::canonicalize(brownout)?,
         place: place.clone(),
     };
@@ -61,12 +61,12 @@ pub fn run(mut args: Args) -> Result<()> {
     Ok(())
 }
 
-struct Bench {
+struct RepairTimes {
     brownout: PathBuf,
     place: PathBuf,
 }
 
-impl Bench {
+impl RepairTimes {
     /// Measures a generated program of so many lines.
     fn time_of(&self, length: usize) -> Result<()> {
         let directory = self.place.join(length.to_string());

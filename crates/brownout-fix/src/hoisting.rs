@@ -9,7 +9,7 @@
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
-use crate::macros::substitute;
+use crate::macros::replace_words;
 use crate::statement::Statement;
 use crate::stored_object::{StoredObject, arguments, callee, has_effect, primary};
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
@@ -49,7 +49,7 @@ pub(crate) fn in_caller(
     let replaced = |text: &String| {
         let names = variables(text, inside.source.language)?;
         let is_known = names.iter().all(|name| parameters.contains(name));
-        is_known.then(|| substitute(text, &parameters, &texts))
+        is_known.then(|| in_terms_of(text, &parameters, &texts))
     };
     let optional = |text: &Option<String>| match text {
         Some(text) => replaced(text).map(Some),
@@ -61,6 +61,20 @@ pub(crate) fn in_caller(
         length: optional(&object.length).ok_or_else(refused)?,
         saved: None,
         guard: optional(&object.guard).ok_or_else(refused)?,
+    })
+}
+
+/// An expression with arguments in place of the variables that are parameters. A field or structure can have the name of one.
+fn in_terms_of(expression: &str, parameters: &[String], arguments: &[&str]) -> String {
+    replace_words(expression, |before, word| {
+        let before = before.trim_end();
+        let is_variable = !before.ends_with(['.', '\''])
+            && !["->", "::", "struct", "union", "enum"]
+                .iter()
+                .any(|end| before.ends_with(end));
+        let parameter = parameters.iter().position(|parameter| parameter == word);
+        let parameter = parameter.filter(|_| is_variable);
+        parameter.and_then(|index| arguments.get(index).copied())
     })
 }
 
@@ -180,6 +194,14 @@ mod tests {
             (object.address.as_str(), object.length.as_deref()),
             ("t", Some("(sizeof *t)"))
         );
+    }
+
+    #[test]
+    fn fields_and_structures_are_not_taken_for_parameters() {
+        let object = hoisted("s->i = 1;", "set(t, 3, 0);").unwrap();
+        assert_eq!(object.address, "&t->i");
+        let object = hoisted("memcpy(s, source(), sizeof(struct n));", "set(t, 3, 7);").unwrap();
+        assert_eq!(object.length.as_deref(), Some("sizeof(struct n)"));
     }
 
     #[test]

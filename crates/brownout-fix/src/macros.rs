@@ -260,8 +260,19 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     parts.filter(|word| !word.is_empty())
 }
 
-/// Puts arguments in place of parameters.
+/// Puts arguments in place of parameters, as the preprocessor does: in place of every word.
 pub(crate) fn substitute(body: &str, parameters: &[String], arguments: &[&str]) -> String {
+    replace_words(body, |_, word| {
+        let parameter = parameters.iter().position(|parameter| parameter == word);
+        parameter.and_then(|index| arguments.get(index).copied())
+    })
+}
+
+/// Replaces words of a text by what a function returns, which is given the text before the word, and the word.
+pub(crate) fn replace_words<'t>(
+    body: &str,
+    replacement: impl Fn(&str, &str) -> Option<&'t str>,
+) -> String {
     let mut text = String::with_capacity(body.len());
     let mut rest = body;
     while let Some(start) = rest.find(|c: char| c.is_alphanumeric() || c == '_') {
@@ -271,8 +282,8 @@ pub(crate) fn substitute(body: &str, parameters: &[String], arguments: &[&str]) 
             .find(|c: char| !(c.is_alphanumeric() || c == '_'))
             .unwrap_or(word.len());
         let word = &word[..end];
-        let parameter = parameters.iter().position(|parameter| parameter == word);
-        match parameter.and_then(|index| arguments.get(index)) {
+        let before = &body[..body.len() - rest.len() + start];
+        match replacement(before, word) {
             Some(argument) => text.push_str(argument),
             None => text.push_str(word),
         }

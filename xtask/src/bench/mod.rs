@@ -7,6 +7,7 @@
 mod crash;
 mod explore;
 mod first_bug;
+mod fix;
 mod fuzz;
 mod lint;
 mod lint_recordings;
@@ -35,7 +36,7 @@ use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
 const BENCHMARKS: &str =
-    "`engine`, `lint`, `crash`, `explore`, `fuzz`, `race`, `represent` and `symex`";
+    "`engine`, `lint`, `crash`, `explore`, `fix`, `fuzz`, `race`, `represent` and `symex`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;
@@ -77,6 +78,7 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("lint") => return lint::run(args),
         Some("crash") => return crash::run(args),
         Some("explore") => return explore::run(args),
+        Some("fix") => return fix::run(args),
         Some("fuzz") => return fuzz::run(args),
         Some("race") => return race::run(args),
         Some("represent") => return represent::run(args),

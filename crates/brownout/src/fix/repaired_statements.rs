@@ -22,6 +22,12 @@ pub struct StatementPlace {
 }
 
 impl StatementPlace {
+    /// Whether it is this statement or a part of it.
+    pub fn is_within(&self, other: &Self) -> bool {
+        let (own, around) = (self.span, other.span);
+        self.file == other.file && around.start <= own.start && own.end <= around.end
+    }
+
     pub fn contains(&self, frame: &Frame) -> bool {
         let is_in = |line| self.span.contains(line, frame.column);
         frame.file.as_ref() == Some(&self.file) && frame.line.is_some_and(is_in)

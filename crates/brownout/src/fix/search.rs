@@ -106,13 +106,23 @@ impl TaskSearch {
     }
 
     /// Whether one of these findings is at the repaired statement.
-    fn is_at_fault(&self, added: &[Finding]) -> bool {
+    fn is_at_fault(&self, added: &[&Finding]) -> bool {
         let Some(repair) = self.repair() else {
             return false;
         };
         let stacks = added.iter().flat_map(|finding| &finding.stacks);
         let mut frames = stacks.flat_map(|stack| &stack.frames);
         frames.any(|frame| repair.statement.contains(frame))
+    }
+
+    /// Takes the next repair at another place, if there is one. At the same place, or inside of it, a repair costs no less.
+    fn move_elsewhere(&mut self) -> bool {
+        let now = &self.options[self.at].statement;
+        let is_elsewhere = |option: &PlannedRepair| !option.statement.is_within(now);
+        let rest = self.options[self.at + 1..].iter();
+        let next = rest.into_iter().position(is_elsewhere);
+        self.at += next.map_or(0, |next| next + 1);
+        next.is_some()
     }
 
     /// Whether a trace still shows the finding, at this store or at another one that is reported with it.
@@ -228,12 +238,17 @@ fn settle(
             // Of repairs after one statement, those that repeat what another does are dropped later.
             let is_repeated = |repair: &PlannedRepair| in_use.iter().any(|it| it.is_beside(repair));
             let is_repeated = bugs(&shown.added) == 0 && task.repair().is_some_and(is_repeated);
+            let (costs, harm): (Vec<&Finding>, Vec<&Finding>) = shown
+                .added
+                .iter()
+                .partition(|finding| finding.severity == Severity::Performance);
             // A repair that does harm is used only if there is no other.
-            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
-            let does_harm = does_harm && !is_repeated;
+            let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&harm);
             if is_there || does_harm {
                 task.advance();
                 changed = true;
+            } else if !is_repeated && task.is_at_fault(&costs) {
+                changed |= task.move_elsewhere();
             }
         }
         if !changed {

@@ -17,20 +17,20 @@ struct pool { uint64_t word[8]; uint64_t flag : 3; };
 static void persist(void *p) { _mm_clflush(p); }
 static void set(uint64_t *word)
 {
-	*word = 7;
-	persist(word);
+  *word = 7;
+  persist(word);
 }
 int main(void)
 {
-	int fd = open(\"pool\", O_RDWR | O_CREAT, 0600);
-	if (ftruncate(fd, 4096)) return 2;
-	struct pool *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	uint64_t local[8] = {0};
-	set(&pool->word[0]);
-	set(&local[0]);
-	persist(&pool->word[0]); /* again */
-	persist(local);
-	return local[0] != 7;
+  int fd = open(\"pool\", O_RDWR | O_CREAT, 0600);
+  if (ftruncate(fd, 4096)) return 2;
+  struct pool *pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  uint64_t local[8] = {0};
+  set(&pool->word[0]);
+  set(&local[0]);
+  persist(&pool->word[0]); /* again */
+  persist(local);
+  return local[0] != 7;
 }
 ";
 const BUILD: &str = "cc -O1 -g -Wall -Werror -o small small.c";
@@ -71,11 +71,11 @@ fn what_does_nothing_is_removed_only_if_the_rebuilt_program_shows_that() {
         .collect();
     let has = |line: &str| diffs.iter().any(|diff| diff.contains(line));
     assert!(
-        has("-\tpersist(&pool->word[0]); /* again */\n"),
+        has("-  persist(&pool->word[0]); /* again */\n"),
         "{diffs:?}"
     );
-    assert!(has("-\tpersist(local);\n"), "{diffs:?}");
-    assert!(!has("-\tpersist(word);\n"), "{diffs:?}");
+    assert!(has("-  persist(local);\n"), "{diffs:?}");
+    assert!(!has("-  persist(word);\n"), "{diffs:?}");
     let run = dir.brownout(&[
         "fix",
         "brownout.out",
@@ -101,10 +101,10 @@ fn what_does_nothing_is_removed_only_if_the_rebuilt_program_shows_that() {
 #[test]
 fn a_finding_is_repaired_beside_one_of_its_function_that_cannot_be() {
     let program = PROGRAM.replace(
-        "\tset(&pool->word[0]);\n",
-        "\tpool->word[3] = 1;\n\t(pool + 8)->flag = 5;\n\tset(&(pool + 16)->word[0]);\n",
+        "  set(&pool->word[0]);\n",
+        "  pool->word[3] = 1;\n  (pool + 8)->flag = 5;\n  set(&(pool + 16)->word[0]);\n",
     );
-    let program = program.replace("\tpersist(&pool->word[0]); /* again */\n", "");
+    let program = program.replace("  persist(&pool->word[0]); /* again */\n", "");
     let dir = checked(&program, &[]);
     let run = dir.brownout(&["fix", "brownout.out", "transient-data", "--format", "json"]);
     let found = lines(&run.stdout);

@@ -18,6 +18,9 @@ pub struct Cause {
     /// [choice](crate::Choice), which is not compared with an earlier image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stores: Option<u64>,
+    /// With a choice: the source lines of all stores that the crash has lost, whether they make a difference or not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_lines: Vec<String>,
     /// Recoveries that the search ran.
     pub tests: u64,
 }
@@ -33,6 +36,21 @@ impl Cause {
     /// Whether the stores are those of a recovery that was interrupted.
     pub(crate) fn is_inside_recovery(&self) -> bool {
         !self.cause_of.interruptions.is_empty()
+    }
+
+    /// Whether recovery fails because the crash has lost stores of the target, and for no other reason.
+    pub(crate) fn is_loss(&self) -> bool {
+        let loses = self.cause_of.choice.is_some() && !self.absent.is_empty();
+        loses && self.present.is_empty() && !self.is_inside_recovery()
+    }
+
+    /// Whether stores that are absent and make the difference are in the unit at `offset`, in whichever file.
+    pub(crate) fn misses_stores_in(&self, offset: u64, unit: u64) -> bool {
+        let mut ranges = self.absent.iter().flat_map(|culprit| &culprit.ranges);
+        ranges.any(|range| {
+            let last = range.offset.saturating_add(range.len.saturating_sub(1));
+            (range.offset / unit..=last / unit).contains(&(offset / unit))
+        })
     }
 
     /// Whether any stores make the difference.

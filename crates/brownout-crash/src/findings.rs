@@ -1,7 +1,8 @@
 //! From groups of failures to findings: one cause is one finding.
 //!
 //! Several groups are one finding if narrowing finds the same stores for them: lines that are reached by the same calls, or after
-//! which recovery fails in the same way. Two mistakes may use one function that stores. A recovery that fails and then passes
+//! which recovery fails in the same way, or if their crashes have lost stores of [one update](crate::one_update). Two mistakes may use
+//! one function that stores. A recovery that fails and then passes
 //! on the same image is a warning: it does not show what the image does to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,6 +15,7 @@ use crate::explained_read::Explanation;
 use crate::failure_point::PointKind;
 use crate::group::Group;
 use crate::group_split::split_if_known;
+use crate::one_update::is_one_update;
 use crate::rules::rule_of;
 use crate::token::Token;
 use crate::trial::{Failure, InterruptedRecovery, Trial};
@@ -84,10 +86,18 @@ fn merged(groups: Vec<Group>, causes: &[Cause]) -> Vec<(Group, Option<&Cause>)> 
             merged.push((group, cause));
             continue;
         };
+        let of_one_update = || {
+            let cause = cause?;
+            merged.iter().position(|(known, other)| {
+                let is_alike = known.signature() == group.signature();
+                is_alike && other.is_some_and(|other| is_one_update(other, cause))
+            })
+        };
         let same_stores = by_stores.entry(identity.stores.clone()).or_default();
         let mut known = same_stores.iter();
         let known = known.find(|(known, _)| known.is_same(&identity));
-        let number = known.map_or(merged.len(), |(_, number)| *number);
+        let known = known.map(|(_, number)| *number).or_else(of_one_update);
+        let number = known.unwrap_or(merged.len());
         same_stores.push((identity, number));
         match merged.get_mut(number) {
             Some((known, _)) => known.failures.extend(group.failures),
@@ -144,7 +154,7 @@ impl CauseIdentity {
 }
 
 /// The lines of all calls of a stack.
-fn path_of(stack: &[Frame]) -> String {
+pub(crate) fn path_of(stack: &[Frame]) -> String {
     let lines = stack.iter().map(|frame| match (&frame.file, frame.line) {
         (Some(file), Some(line)) => format!("{file}:{line}"),
         _ => format!("{}+{:#x}", frame.module, frame.offset),

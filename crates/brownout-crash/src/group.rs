@@ -26,6 +26,13 @@ impl Group {
         &self.failures[0]
     }
 
+    /// How recovery fails.
+    pub(crate) fn signature(&self) -> Option<String> {
+        let first = self.first();
+        let failure = first.failure.as_ref()?;
+        Some(failure.signature(&first.verdict))
+    }
+
     /// Lets the first failure represent all that is `preferred`, if there is one and what represents them now is not. One that does
     /// not happen each time never represents others that do.
     pub(crate) fn put_first(&mut self, preferred: impl Fn(&Trial) -> bool) {

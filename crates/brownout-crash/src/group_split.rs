@@ -56,7 +56,7 @@ fn named_cause<'c>(group: &Group, causes: &HashMap<&CrashPoint, &'c Cause>) -> O
 /// The failures that the cause of the group explains, and then the others in the same way.
 fn parts(mut group: Group, causes: &HashMap<&CrashPoint, &Cause>) -> Vec<Group> {
     let mut parts = Vec::new();
-    while let Some(cause) = named_cause(&group, causes).filter(|cause| is_loss(cause)) {
+    while let Some(cause) = named_cause(&group, causes).filter(|cause| cause.is_loss()) {
         let failures = std::mem::take(&mut group.failures);
         let (explained, others) = failures
             .into_iter()
@@ -72,12 +72,6 @@ fn parts(mut group: Group, causes: &HashMap<&CrashPoint, &Cause>) -> Vec<Group> 
     parts
 }
 
-/// Whether recovery fails because the crash has lost stores of the target, and for no other reason.
-fn is_loss(cause: &Cause) -> bool {
-    let loses = cause.cause_of.choice.is_some() && !cause.absent.is_empty();
-    loses && cause.present.is_empty() && !cause.is_inside_recovery()
-}
-
 /// Whether the crash may have lost stores of the cause.
 fn may_have_lost(trial: &Trial, cause: &Cause) -> bool {
     let Some(choice) = &trial.point.choice else {
@@ -90,13 +84,8 @@ fn may_have_lost(trial: &Trial, cause: &Cause) -> bool {
     if choice.others == OtherLines::Guaranteed {
         return true;
     }
-    let mut ranges = cause.absent.iter().flat_map(|culprit| &culprit.ranges);
-    ranges.any(|range| {
-        let last = range.offset.saturating_add(range.len.saturating_sub(1));
-        let units = range.offset / profile.unit..=last / profile.unit;
-        let mut chosen = choice.lines.iter();
-        chosen.any(|line| units.contains(&(line.offset / profile.unit)))
-    })
+    let mut lines = choice.lines.iter();
+    lines.any(|line| cause.misses_stores_in(line.offset, profile.unit))
 }
 
 #[cfg(test)]
@@ -174,6 +163,7 @@ mod tests {
             present: Vec::new(),
             absent: vec![culprit],
             stores: None,
+            lost_lines: Vec::new(),
             tests: 1,
         }
     }

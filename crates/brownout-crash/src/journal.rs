@@ -425,6 +425,7 @@ mod tests {
             present: Vec::new(),
             absent: Vec::new(),
             stores: Some(1),
+            lost_lines: Vec::new(),
             tests: 2,
         };
         let mut journal = Journal::create(&path, &head()).unwrap();

@@ -12,6 +12,7 @@
 //! | [`strategy`] | which crash points are tried; one file a strategy |
 //! | `suspect` | findings of lint that crash images can confirm |
 //! | `observed_reads`, `read_stores` | what recovery reads, and which stores of the target that concerns |
+//! | `altered_copies` | whether recovery notices that something is wrong at all |
 //! | `coverage` | how much was tried of what there is |
 //! | `recorded_run`, `uncrashed_recovery`, `campaign`, `uniform_failures`, `recovery_environment`, `test_configuration`, `shard`, `journal`, `trial` | a whole test, and the result of each crash point |
 //! | `narrow`, `minimize`, `cause` | which stores make the difference |
@@ -19,8 +20,9 @@
 //! | `update_behaviour` | which stores update one object together, and which of these updates represent others |
 //! | [`object_types`] | the type of the object that a store changes, and the field |
 //! | `symbols`, `progress` | what the caller provides |
-//! | `group`, `group_split`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
+//! | `group`, `group_split`, `one_update`, `findings`, `rules`, `token` | what is reported, and what reproduces it |
 
+mod altered_copies;
 mod campaign;
 mod cause;
 mod changes;
@@ -45,6 +47,7 @@ mod minimize;
 mod narrow;
 pub mod object_types;
 mod observed_reads;
+mod one_update;
 mod operation;
 mod persistency;
 mod persistent_files;
@@ -77,6 +80,7 @@ mod uniform_failures;
 mod unpersisted_reads;
 mod update_behaviour;
 
+pub use altered_copies::{altered_copies, passes_on_all};
 pub use campaign::{Campaign, Collaborators, Tried};
 pub use cause::{Cause, Culprit};
 pub use coverage::{CampaignEnd, CampaignEnding, Extent, TrialPurpose, recovered_images, tried};

@@ -27,6 +27,7 @@ use brownout_trace::EventIndex;
 use crate::cause::{Cause, Culprit};
 use crate::crash_point::{Choice, common_profile};
 use crate::error::CrashError;
+use crate::findings::line_of;
 use crate::image::{CrashImage, ImageBuilder, LostStore, TornBytes};
 use crate::operation::Operations;
 use crate::persistent_files::PersistentFiles;
@@ -353,6 +354,7 @@ fn cause(
             present: culprits(&inside.present),
             absent: culprits(&inside.absent),
             stores: Some(inside.stores),
+            lost_lines: Vec::new(),
             tests: narrowed.tests,
         };
     }
@@ -370,8 +372,25 @@ fn cause(
             .choice()
             .is_none()
             .then_some(question.before.stores as u64),
+        lost_lines: lost_lines(question, symbols),
         tests: narrowed.tests,
     }
+}
+
+/// The source lines of the stores that the crash has lost.
+fn lost_lines(question: &Question, symbols: &mut dyn Symbols) -> Vec<String> {
+    if question.choice().is_none() {
+        return Vec::new();
+    }
+    let stacks: HashSet<_> = question.after.units.iter().map(|unit| unit.stack).collect();
+    let mut lines: Vec<String> = stacks
+        .into_iter()
+        .flatten()
+        .map(|stack| line_of(&symbols.frames(stack)))
+        .collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
 }
 
 fn culprit(

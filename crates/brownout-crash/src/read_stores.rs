@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use brownout_recovery::{ByteRanges, RecoveryReads};
 use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
@@ -190,4 +190,34 @@ pub fn reads_changed_bytes(
         }
     })?;
     Ok(is_read)
+}
+
+/// The bytes of each file that recovery reads and that crashes from the event `first` on change, as [`reads_changed_bytes`] looks for
+/// them. There are none if it is not known what recovery reads.
+pub(crate) fn changed_bytes_read(
+    run: &RecordedRun,
+    observed: &ObservedReads,
+    first: EventIndex,
+) -> Result<HashMap<PathBuf, ByteRanges>, CrashError> {
+    let mut changed: HashMap<PathBuf, ByteRanges> = HashMap::new();
+    let ObservedReads::Known(reads) = observed else {
+        return Ok(changed);
+    };
+    let bytes = ReadBytes::of(reads);
+    run.walk(|event, definitions| {
+        if event.index < first && matches!(event.kind, EventKind::Fence { .. }) {
+            changed.clear();
+        }
+        for_each_change(event, definitions, |path, range| {
+            let read = bytes.files.get(path).map(|read| read.common(range));
+            for part in read.unwrap_or_default() {
+                match changed.get_mut(path) {
+                    Some(known) => known.insert(part),
+                    None => changed.entry(path.to_owned()).or_default().insert(part),
+                }
+            }
+        });
+        ControlFlow::<()>::Continue(())
+    })?;
+    Ok(changed)
 }

@@ -55,8 +55,8 @@ pub use monitor::CrashTestMonitor;
 pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
-use recovery_reads::unread_changes;
 pub use recovery_reads::{ReadFindings, reads_summary};
+use recovery_reads::{accepted_alterations, unread_changes};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
@@ -147,8 +147,19 @@ pub fn crash_test(
             None => {}
         }
         let (run, points) = (&prepared.run, &prepared.survey.points);
-        let read = &tested.read_findings;
-        gaps.extend(unread_changes(&prepared.reads.observed, read, run, points)?);
+        let (observed, read) = (&prepared.reads.observed, &tested.read_findings);
+        let unread = unread_changes(observed, read, run, points)?;
+        let is_explained = hidden.is_some() || unread.is_some();
+        gaps.extend(unread);
+        if !is_explained {
+            gaps.extend(accepted_alterations(
+                (run, &prepared.survey),
+                observed,
+                (trace.events(), prepared.time_limit),
+                plan,
+                &mut monitor,
+            )?);
+        }
     }
     let coverage = coverage_of(plan, results, ending, &monitor);
     let mut shortfalls = shortfalls(

@@ -1,6 +1,6 @@
 //! The one thing to do next, which the last line of a run names.
 
-use brownout_report::{Finding, ReasonKind, Report, RunEnd, Severity};
+use brownout_report::{Category, Evidence, Finding, ReasonKind, Report, RunEnd, Severity};
 
 use crate::crash_test::shell_word;
 use crate::output_directory::{HTML, OutputDirectory};
@@ -62,30 +62,20 @@ pub fn next_step(
             Untested::Rest(command) => format!("test what is left: {command}"),
         });
     }
-    if let Some(first) = report.causes().next() {
-        let mut lesser = report.lesser();
-        let is_tried = |finding: &Finding| suspects::is_tried(&finding.rule);
+    if has_bugs {
+        let read = format!("read the findings with their source lines: {results}/{HTML}");
         return Some(match crash {
-            None if first.severity == Severity::Bug && is_conclusive => format!(
-                "read the findings with their source lines: {results}/{HTML}; then test crashes: {}",
-                crash_command()
-            ),
-            _ if first.severity == Severity::Bug => {
-                format!("read the findings with their source lines: {results}/{HTML}")
-            }
-            None if is_conclusive && lesser.any(is_tried) => format!(
-                "find out which warnings matter, with the program's own recovery: {}",
-                crash_command()
-            ),
-            _ => format!(
-                "read what to do about a finding: brownout explain {}",
-                first.rule
-            ),
+            None if is_conclusive => format!("{read}; then test crashes: {}", crash_command()),
+            _ => read,
         });
     }
+    if let Some(step) = about_warnings(report, is_conclusive, &results, recovery, crash_command) {
+        return Some(step);
+    }
+    let explain_first = || report.causes().next().map(explain);
     // A run that did not show enough says itself what is missing.
     if !is_conclusive {
-        return None;
+        return explain_first();
     }
     let Some(coverage) = crash else {
         return Some(format!(
@@ -97,6 +87,47 @@ pub fn next_step(
     let more = more.map(|command| format!("test more crashes: {command}"));
     let other_model = || format!("test crashes as on other storage: {}", crash_command());
     more.or_else(|| better_profile.map(|_| other_model()))
+        .or_else(explain_first)
+}
+
+/// How to find out whether a warning matters. What only costs time can wait.
+fn about_warnings(
+    report: &Report,
+    is_conclusive: bool,
+    results: &str,
+    recovery: Option<&str>,
+    crash_command: impl Fn() -> String,
+) -> Option<String> {
+    let warnings = || {
+        let lesser = report.lesser();
+        lesser.filter(|finding| finding.category != Category::Performance)
+    };
+    let is_untested = is_conclusive && report.conclusion.crash.is_none();
+    if is_untested && warnings().any(|finding| suspects::is_tried(&finding.rule)) {
+        return Some(format!(
+            "find out which warnings matter, with the program's own recovery: {}",
+            crash_command()
+        ));
+    }
+    if is_conclusive && warnings().any(is_unforced_race) {
+        let recovery = recovery.map_or_else(|| "CMD".to_owned(), shell_word);
+        return Some(format!(
+            "find out whether a race does harm: brownout race {results} --confirm --recover {recovery}"
+        ));
+    }
+    warnings().next().map(explain)
+}
+
+fn is_unforced_race(finding: &Finding) -> bool {
+    let details = &finding.evidence.details;
+    rules::is_race_rule(&finding.rule) && !details.contains_key(Evidence::FORCED)
+}
+
+fn explain(finding: &Finding) -> String {
+    format!(
+        "read what to do about a finding: brownout explain {}",
+        finding.rule
+    )
 }
 
 /// What the user can do about a run that did not show enough.

@@ -91,6 +91,7 @@ mod tests {
             present: vec![culprit],
             absent: Vec::new(),
             stores: None,
+            lost_lines: Vec::new(),
             tests: 0,
         };
         assert_eq!(

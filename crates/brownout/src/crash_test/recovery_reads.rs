@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use brownout_crash::journal;
 use brownout_crash::{
-    CrashError, CrashImage, FailurePoints, Leaf, ObservedReads, Occurrence, Operation, RecordedRun,
-    StoredBytesUse, Survey, Suspect, UncrashedRecovery, observe_reads, observe_reads_after,
-    reads_changed_bytes,
+    CrashError, CrashImage, CrashSituation, FailurePoints, Leaf, ObservedReads, Occurrence,
+    Operation, RecordedRun, StoredBytesUse, Survey, Suspect, UncrashedRecovery, altered_copies,
+    observe_reads, observe_reads_after, passes_on_all, reads_changed_bytes,
 };
+use brownout_crash::{ProgressObserver as _, journal};
 use brownout_recovery::Orphans;
 use brownout_report::{ReadFile, ReadsSummary};
 
@@ -153,6 +154,42 @@ pub fn unread_changes(
         "recovery reads none of the bytes that the tested crashes change, so it can hardly notice them; use a command that also \
          checks what the program stores after the first failure point"
             .to_owned()
+    }))
+}
+
+/// What a test does not show if recovery passes whatever it reads.
+pub fn accepted_alterations(
+    (run, survey): (&RecordedRun, &Survey),
+    observed: &ObservedReads,
+    (last_event, time_limit): (u64, Duration),
+    plan: &Plan,
+    monitor: &mut CrashTestMonitor,
+) -> Result<Option<String>, Failure> {
+    let leaves = survey.points.leaves().iter();
+    let first = leaves.flat_map(Leaf::chosen).map(|crash| crash.event).min();
+    let Some(first) = first.filter(|_| !monitor.interrupted()) else {
+        return Ok(None);
+    };
+    let copies = altered_copies(run, &survey.files, observed, first, monitor)?;
+    if copies.is_empty() {
+        return Ok(None);
+    }
+    let situation = CrashSituation {
+        event: last_event,
+        operation: plan.counts_operations().then(|| survey.points.operation()),
+        time_limit,
+    };
+    let mut runner = open_runner(plan, survey)?;
+    let passes = passes_on_all(&mut runner, &copies, &situation).map_err(CrashError::from)?;
+    let tried = match copies.len() {
+        1 => "an altered copy".to_owned(),
+        several => format!("{several} altered copies"),
+    };
+    Ok(passes.then(|| {
+        format!(
+            "recovery also passes on {tried} of the files, so it may check nothing of what it reads; let it fail if something is \
+             wrong, unless it accepts or discards such data on purpose"
+        )
     }))
 }
 

@@ -320,9 +320,10 @@ fn the_last_line_is_what_to_do_next() {
             &["scratch"],
             "next: find out which warnings matter, with the program's own recovery: brownout crash 'my results' --recover CMD",
         ),
+        // What only costs time can wait.
         (
             &["fence"],
-            "next: read what to do about a finding: brownout explain redundant-fence",
+            "next: test crashes with the program's own recovery: brownout crash 'my results' --recover CMD",
         ),
     ] {
         let run = dir.check(&["--out", "my results"], mistakes);

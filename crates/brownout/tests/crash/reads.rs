@@ -201,6 +201,24 @@ fn a_recovery_that_reads_nothing_of_what_crashes_change_is_named() {
 }
 
 #[test]
+fn a_recovery_that_accepts_any_content_is_named() {
+    let pools = Pools::new();
+    let said = "recovery also passes on 4 altered copies of the files";
+    // A program that shows what it finds.
+    let run = pools.check("cat first second", "put", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    let gaps = pools.run_file()["gaps"].to_string();
+    assert!(gaps.contains(said), "{gaps}");
+    let [_, sarif, html] = pools.results();
+    assert!(sarif.contains(said) && html.contains(said), "{sarif}");
+    // One that checks what it finds.
+    let run = pools.check("./pools first second check", "put", &[]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    assert!(!run.stderr.contains("altered"), "{}", run.stderr);
+}
+
+#[test]
 fn findings_are_ranked_by_what_recovery_reads() {
     let pools = Pools::new();
     let run = pools.check("./pools first second check", "forget", &["--verbose"]);

@@ -331,9 +331,9 @@ impl Merger {
             }
             let other = self.fronts.peek().map(|&Reverse((number, _))| number);
             let mut next_seq = self.next_seq.max(seq + u64::from(number.is_drawn()));
+            let owner = channel.stream.owner;
             // A thread often has several records in a row. Only the one after the last of them is queued.
             let outcome = loop {
-                let owner = channel.stream.owner;
                 let (head, payload) = channel.stream.next();
                 match sink.record(&owner, &head, payload) {
                     Ok(()) => self.merged += 1,

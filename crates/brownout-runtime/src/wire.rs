@@ -12,7 +12,7 @@ pub(crate) static CONTROL: AtomicPtr<Control> = AtomicPtr::new(core::ptr::null_m
 static FD: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Bytes that are published before the recorder is woken.
-pub(crate) const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
+const DOORBELL_EVERY: u64 = (ring::RING_BYTES / 4) as u64;
 /// Rings that threads have left behind, mapped and ready for the next ones: (slot, address).
 static SPARE: Lock<alloc::vec::Vec<(u32, u64)>> = Lock::new(alloc::vec::Vec::new());
 
@@ -295,11 +295,14 @@ pub fn forget_spares() {
 pub struct Producer {
     pub(crate) slot: Option<&'static Slot>,
     pub(crate) ring: u64,
-    /// Bytes written so far, and how many of them the recorder had taken when `tail` was last read.
+    /// Bytes written so far.
     pub(crate) head: u64,
-    pub(crate) tail: u64,
+    /// The highest `head` up to which records need neither more room in the ring nor a wake-up of the recorder. 0 without a slot.
+    pub(crate) limit: u64,
+    /// How many bytes the recorder had taken when that was last read.
+    tail: u64,
     /// `head` when the recorder was last woken.
-    pub(crate) announced: u64,
+    announced: u64,
     /// Where the slot's [`Intent`] is, or 0.
     pub(crate) intent: u64,
     index: u32,
@@ -325,6 +328,7 @@ impl Producer {
             index: 0,
             ring: 0,
             head: 0,
+            limit: 0,
             tail: 0,
             announced: 0,
             intent: 0,
@@ -367,10 +371,19 @@ impl Producer {
             index: index as u32,
             ring,
             head,
+            limit: 0,
             tail: head,
             announced: head,
             intent,
         };
+        self.update_limit();
+    }
+
+    /// Call this whenever the slot, `tail` or `announced` has changed.
+    fn update_limit(&mut self) {
+        let room = self.tail + ring::RING_BYTES as u64;
+        let quiet = self.announced + DOORBELL_EVERY - 1;
+        self.limit = self.slot.map_or(0, |_| room.min(quiet));
     }
 
     /// The slot of the thread, if it has one.
@@ -387,7 +400,7 @@ impl Producer {
 
     /// Gives the slot up when the process ends, with all that is mapped. False if there was none.
     pub fn end(&mut self) -> bool {
-        self.intent = 0;
+        (self.intent, self.limit) = (0, 0);
         let slot = self.slot.take();
         if let Some(slot) = slot {
             slot.state.store(ring::slot::CLOSED, Ordering::Release);
@@ -397,7 +410,7 @@ impl Producer {
 
     /// Takes over the mapping of a ring whose owner, a vfork child, has left this memory.
     pub fn reclaim(&mut self) {
-        self.intent = 0;
+        (self.intent, self.limit) = (0, 0);
         if self.slot.take().is_some() {
             SPARE.lock().push((self.index, self.ring));
         }
@@ -533,6 +546,7 @@ impl Producer {
         }
         while self.head + need - self.tail > ring::RING_BYTES as u64 {
             self.tail = slot.tail.load(Ordering::Acquire);
+            self.update_limit();
             if self.head + need - self.tail <= ring::RING_BYTES as u64 {
                 break;
             }
@@ -585,6 +599,7 @@ impl Producer {
 
     fn ring_doorbell(&mut self, control: &Control) {
         self.announced = self.head;
+        self.update_limit();
         control.doorbell.fetch_add(1, Ordering::Release);
         sys::futex_wake(&control.doorbell);
     }
@@ -612,6 +627,7 @@ impl Producer {
                 return;
             };
             self.tail = slot.tail.load(Ordering::Acquire);
+            self.update_limit();
             if self.tail == self.head || self.wait(slot, control).is_none() {
                 return;
             }

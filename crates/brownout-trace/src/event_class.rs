@@ -119,6 +119,7 @@ impl EventClass {
 
 impl EventKind<'_> {
     /// The class of this kind.
+    #[inline]
     pub fn class(&self) -> EventClass {
         match self {
             EventKind::Store { .. } => EventClass::Store,

@@ -83,6 +83,9 @@ impl<D: EventDestination> HeldEvents<D> {
                 let range = self.resolve(event.process, addr, bytes.len() as u64);
                 if locked {
                     self.fence(thread);
+                }
+                // An instruction that also reads what it overwrites is a load.
+                if locked || flavor == StoreFlavor::Modifying {
                     self.load(thread, range);
                 }
                 let direct = matches!(flavor, StoreFlavor::NonTemporal | StoreFlavor::Direct);
@@ -303,3 +306,6 @@ impl<D: EventDestination> EventDestination for HeldEvents<D> {
         self.destination.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests;

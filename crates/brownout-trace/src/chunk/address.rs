@@ -24,17 +24,21 @@ impl RecentAddresses {
     #[inline]
     pub(crate) fn encode(&mut self, site_last: &mut u64, addr: u64, mut put: impl FnMut(u64)) {
         let [first, second, third] = self.0;
-        // The nearest base has the smallest token. It is chosen without branches, because they would be mispredicted.
-        let token = |base: u64, from: u64| {
-            let distance = zigzag(addr.wrapping_sub(from) as i64);
-            if distance < FAR >> BASE_BITS {
-                distance << BASE_BITS | base
-            } else {
-                FAR
-            }
+        // The nearest base, of several the first, is chosen without branches, because they would be mispredicted.
+        let distance = |from: u64| zigzag(addr.wrapping_sub(from) as i64);
+        let nearer = |(distance, base): (u64, u64), other: (u64, u64)| {
+            let is_nearer = other.0 < distance;
+            let nearest = select_unpredictable(is_nearer, other.0, distance);
+            (nearest, select_unpredictable(is_nearer, other.1, base))
         };
-        let nearest = token(0, first).min(token(1, second));
-        let nearest = nearest.min(token(2, third)).min(token(3, *site_last));
+        let nearest = nearer((distance(first), 0), (distance(second), 1));
+        let nearest = nearer(nearest, (distance(third), 2));
+        let (distance, base) = nearer(nearest, (distance(*site_last), 3));
+        let nearest = if distance < FAR >> BASE_BITS {
+            distance << BASE_BITS | base
+        } else {
+            FAR
+        };
         put(nearest);
         if nearest == FAR {
             put(addr);

@@ -41,7 +41,7 @@ pub(crate) struct ChunkEncoder {
     run_len: u32,
     runs: Vec<u8>,
     addresses: Vec<u8>,
-    words: Vec<u8>,
+    words: Vec<[u8; WORD]>,
     values: Vec<u8>,
     fields: Vec<u8>,
     events: u32,
@@ -99,7 +99,8 @@ impl ChunkEncoder {
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        let bytes = self.words.len() + self.values.len() + self.addresses.len() + self.fields.len();
+        let bytes =
+            self.words.len() * WORD + self.values.len() + self.addresses.len() + self.fields.len();
         self.rows.len() >= MAX_ROWS as usize || bytes >= FULL
     }
 
@@ -209,7 +210,7 @@ impl ChunkEncoder {
 
         compression.append(out, directory, Column::Runs, &self.runs)?;
         compression.append(out, directory, Column::Addresses, &self.addresses)?;
-        words::to_planes(&self.words, &mut compression.column);
+        words::to_planes(self.words.as_flattened(), &mut compression.column);
         compression.append_column(out, directory, Column::Words)?;
         compression.append(out, directory, Column::Values, &self.values)?;
         compression.append(out, directory, Column::Fields, &self.fields)?;
@@ -251,7 +252,7 @@ impl ChunkEncoder {
             Ok(word) => {
                 let word = u64::from_le_bytes(*word);
                 let last = &mut self.sites.memory(site).last_word;
-                self.words.extend_from_slice(&(word ^ *last).to_le_bytes());
+                self.words.push((word ^ *last).to_le_bytes());
                 *last = word;
             }
             Err(_) => self.values.extend_from_slice(bytes),

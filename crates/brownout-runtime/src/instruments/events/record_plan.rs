@@ -7,18 +7,18 @@ use core::mem::offset_of;
 #[repr(u8)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Only Rust code can find it.
-    Rust = 0,
     /// In memory, at the address that the instrument's assembly left.
-    Memory = 1,
+    Memory = 0,
+    /// There is an address, but no payload.
+    AddressOnly = 1,
     /// In [`super::EventArea::payload`].
     Payload = 2,
-    /// In memory, if the zero flag was set.
-    MemoryIfZero = 3,
     /// There is neither a payload nor an address.
-    Nothing = 4,
-    /// There is an address, but no payload.
-    AddressOnly = 5,
+    Nothing = 3,
+    /// In memory, if the zero flag was set.
+    MemoryIfZero = 4,
+    /// Only Rust code can find it.
+    Rust = 5,
 }
 
 /// What an event changes in its thread, besides its ring.

@@ -18,7 +18,7 @@
 //! that are left out and the stores of other threads is therefore not known to a few nanoseconds.
 //!
 //! What it can miss: of a load that is repeated in a loop, which of its executions came first after a store of another thread to a
-//! neighbouring page. Two sums that are equal by chance.
+//! neighbouring page. Two sums or situations that are equal by chance.
 
 use crate::memory;
 use crate::translator::context::Context;
@@ -28,23 +28,25 @@ use brownout_ring::watch::Order;
 /// Loads that a thread remembers; known to assembly.
 pub const REMEMBERED: u64 = 4096;
 /// The bytes of an entry; known to assembly.
-pub const ENTRY_BYTES: u64 = 32;
+pub const ENTRY_BYTES: u64 = 16;
 
 /// A load that was recorded. Known by offset to assembly.
 #[repr(C)]
 pub struct RecordedLoad {
     pub address: u64,
-    /// Instruction and stack pointer.
-    pub place: u64,
-    /// The version of the page, which counts the changes of the thread that stores to it.
-    pub version: u64,
-    pub lockset: u64,
+    /// A number for the instruction, the stack pointer, the locks that the thread held, and the version of the page, which counts the
+    /// changes of the thread that stores to it. One number, because what a thread remembers competes with its data for the cache.
+    pub situation: u64,
 }
 
 const _: () = assert!(size_of::<RecordedLoad>() as u64 == ENTRY_BYTES);
 
 /// By what addresses are multiplied so that they differ in many bits.
 pub const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// By what versions are multiplied. Different from the other factors, so that one more version is not the same as one more instruction or
+/// renewal.
+pub const VERSION_MIX: u64 = 0xD6E8_FEB8_6659_FD93;
 
 /// The sum of the locks that a thread holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 //!
 //! 1. An instrument's assembly jumps to `event_record` with the site in rdx, everything else freed by
 //!    `spill`, the exit for Rust in `Context::exit`, and the event in [`EventArea`].
-//! 2. Nothing is written before the space in the ring is known to be there; from then on nothing can fail but
+//! 2. Nothing is written before the space in the ring is known to be there ([`Producer::limit`]); from then on nothing can fail but
 //!    a load of the payload that is misaligned ([`misaligned_load`]).
 //!    A thread that has used locked instructions since its last event, or holds a lock, is settled first (`locks_check`).
 //! 3. The stack of the target is read only by the instructions that [`recovery_point`] knows.
@@ -57,12 +57,12 @@ global_asm!(
     "jne \\fault",
     "mov rdi, [rax + {memo_start}]",
     "5:",
-    "mov r11, [rdi]",
-    "mov rsi, [rdi + 8]",
-    "add rdi, 16",
+    "mov rsi, [rdi]",
+    "lea rdi, [rdi + 16]",
     ".globl \\word",
     "\\word:",
-    "cmp rsi, [rsp + r11]",
+    "mov rsi, [rsp + rsi]",
+    "cmp rsi, [rdi - 8]",
     "je 5b",
     // Only the last word, which never holds, may differ.
     "cmp rdi, [rax + {memo_end}]",
@@ -75,13 +75,13 @@ global_asm!(
     "jne locks_check",
     ".globl event_record_settled",
     "event_record_settled:",
-    "mov r10, gs:[{last_memo}]",
-    "test r10, r10",
+    "mov rax, gs:[{last_memo}]",
+    "test rax, rax",
     "je 9f",
     "mov r8, [rdx + {site_pc}]",
     "mov ecx, [rip + {epoch}]",
     // first the stack that followed this one the last time
-    "mov rax, [r10 + {memo_next}]",
+    "mov rax, [rax + {memo_next}]",
     "event_compare event_word event_word_fault",
     "7:",
     "mov gs:[{last_memo}], rax",
@@ -104,8 +104,8 @@ global_asm!(
     "lea r9, [rax + {memos_bytes}]",
     "3:",
     "event_compare event_other_word event_other_word_fault",
-    "mov r10, gs:[{last_memo}]",
-    "mov [r10 + {memo_next}], rax",
+    "mov rcx, gs:[{last_memo}]",
+    "mov [rcx + {memo_next}], rax",
     "jmp 7b",
     ".globl event_other_word_fault",
     "event_other_word_fault:",
@@ -118,13 +118,10 @@ global_asm!(
     "mov rdi, gs:[{address}]",
     "mov rsi, gs:[{memory}]",
     "movzx eax, byte ptr [rdx + {source}]",
-    "cmp eax, {from_memory}",
-    "je 5f",
     "cmp eax, {address_only}",
-    "je 5f",
-    "cmp eax, {from_payload}",
-    "je 3f",
+    "jbe 5f",
     "cmp eax, {no_address}",
+    "jb 3f",
     "je 4f",
     "cmp eax, {from_memory_if_zero}",
     "jne 9f",
@@ -137,30 +134,24 @@ global_asm!(
     "jmp 5f",
     "4:",
     "xor edi, edi",
-    // --- room in the ring: the new head into r10, the record's address into rcx ------------------------
+    // --- room in the ring: the record's length into eax, its address into rcx; the size of the payload into r8 ---
     "5:",
     "mov rax, [rip + {control}]",
     "cmp dword ptr [rax + {recording}], {on}",
     "jne 9f",
-    "cmp qword ptr gs:[{slot}], 0",
-    "je 9f",
     "mov r8d, [rdx + {site_size}]",
-    "lea r11, [r8 + {head_bytes} + 7]",
-    "and r11, -8",
+    "lea eax, [r8 + {head_bytes} + 7]",
+    "and eax, -8",
     "mov rcx, gs:[{head}]",
-    "lea r10, [rcx + r11]",
-    "mov rax, r10",
-    "sub rax, gs:[{tail}]",
-    "cmp rax, {ring_bytes}",
+    "add rcx, rax",
+    "cmp rcx, gs:[{limit}]",
     "ja 9f",
-    "mov rax, r10",
-    "sub rax, gs:[{announced}]",
-    "cmp rax, {doorbell}",
-    "jae 9f",
+    "mov gs:[{head}], rcx",
+    "sub rcx, rax",
     "and ecx, {ring_bytes} - 1",
     "add rcx, gs:[{ring}]",
     // --- the head of the record; nothing can fail from here on -----------------------------------------
-    "mov [rcx + {record_len}], r11d",
+    "mov [rcx + {record_len}], eax",
     "mov eax, [rdx + {tag}]",
     "mov [rcx + {record_kind}], eax",
     "mov rax, [rdx + {site_pc}]",
@@ -200,6 +191,8 @@ global_asm!(
     "sub r8, 8",
     "jae 5b",
     "6:",
+    "test r8b, 7",
+    "je 5f",
     "test r8b, 4",
     "je 3f",
     ".globl event_payload4",
@@ -229,8 +222,8 @@ global_asm!(
     // --- publish, release the lock -------------------------------------------------------------------
     "5:",
     "mov rax, gs:[{slot}]",
-    "mov gs:[{head}], r10",
-    "mov [rax + {slot_head}], r10",
+    "mov rcx, gs:[{head}]",
+    "mov [rax + {slot_head}], rcx",
     "movzx eax, byte ptr [rdx + {effect}]",
     "cmp eax, {nothing}",
     "jae 6f",
@@ -315,8 +308,6 @@ global_asm!(
     releases = const Order::Releases as u32,
     renewal = const repeated_loads::RENEWAL as i64,
     lockset = const offset_of!(Context, areas.pm.lockset),
-    from_memory = const Source::Memory as u32,
-    from_payload = const Source::Payload as u32,
     from_memory_if_zero = const Source::MemoryIfZero as u32,
     no_address = const Source::Nothing as u32,
     address_only = const Source::AddressOnly as u32,
@@ -345,11 +336,9 @@ global_asm!(
     slot = const ring(offset_of!(Producer, slot)),
     ring = const ring(offset_of!(Producer, ring)),
     head = const ring(offset_of!(Producer, head)),
-    tail = const ring(offset_of!(Producer, tail)),
-    announced = const ring(offset_of!(Producer, announced)),
+    limit = const ring(offset_of!(Producer, limit)),
     slot_head = const offset_of!(Slot, head),
     ring_bytes = const RING_BYTES,
-    doorbell = const wire::DOORBELL_EVERY,
     head_bytes = const size_of::<Record>(),
     record_len = const offset_of!(Record, len),
     record_kind = const offset_of!(Record, kind),
@@ -361,6 +350,9 @@ global_asm!(
 );
 
 const _: () = {
+    // The order in which the assembly distinguishes sources.
+    assert!(Source::Memory as u8 == 0 && Source::AddressOnly as u8 == 1);
+    assert!(Source::Payload as u8 == 2 && Source::Nothing as u8 == 3);
     assert!(offset_of!(RecordPlan, flags) == offset_of!(RecordPlan, kind) + 2);
     assert!(offset_of!(Record, flags) == offset_of!(Record, kind) + 2);
 };

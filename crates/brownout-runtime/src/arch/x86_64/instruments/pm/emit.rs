@@ -332,7 +332,6 @@ impl Emission<'_> {
             return self.out.put(code);
         }
         let scratch = self.analyst.scratch(insn);
-        self.out.gs_store(slot!(cpu.spill_rax), RAX);
         self.out.gs_store(slot!(cpu.spill_rcx), RCX);
         self.effective_address(insn, RCX);
         self.out.gs_store(slot!(areas.events.address), RCX);

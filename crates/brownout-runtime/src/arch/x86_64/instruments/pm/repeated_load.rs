@@ -4,7 +4,9 @@
 //! a load is made at the alias without a lock; its end finds that there is none and returns at once.
 
 use crate::instruments::locks::{LOG, LocksArea, WatchedWord};
-use crate::instruments::pm::repeated_loads::{ENTRY_BYTES, MIX, REMEMBERED, RecordedLoad};
+use crate::instruments::pm::repeated_loads::{
+    ENTRY_BYTES, MIX, REMEMBERED, RecordedLoad, VERSION_MIX,
+};
 use crate::instruments::pm::stripes::{STRIPES, VERSION};
 use crate::translator::context::Context;
 use crate::wire;
@@ -36,10 +38,10 @@ global_asm!(
     // other processes do not count what they store
     "mov rax, [rip + {control}]",
     "cmp dword ptr [rax + {shared}], 0",
-    "jne access_begin",
+    "jne access_begin_near",
     // the thread holds what it held at its last event
     "cmp qword ptr gs:[{room}], {log}",
-    "jne access_begin",
+    "jne access_begin_near",
     "mov gs:[{gpr}+16], rdx",
     "mov gs:[{gpr}+48], rsi",
     "mov gs:[{gpr}+56], rdi",
@@ -67,34 +69,30 @@ global_asm!(
     "add rsi, {watched_bytes}",
     "dec rdx",
     "jne 2b",
-    // instruction and stack pointer into rdi, the version of the page into rsi, the entry into rdx
+    // instruction, stack pointer and locks into rdi, the version of the page into rax, the entry into rdx
     "3:",
     "mov edx, gs:[{argument}]",
     "movabs rdi, {mix}",
     "imul rdi, rdx",
     "add rdi, rsp",
+    "xor rdi, gs:[{lockset}]",
     "mov rsi, rcx",
     "add rsi, gs:[{near_stripe}]",
     "shr rsi, 12",
     "and esi, {stripe_mask}",
     "shl esi, 6",
     "add rsi, gs:[{stripes}]",
-    "mov rsi, [rsi + {version}]",
-    "mov rax, gs:[{lockset}]",
-    "mov rdx, rdi",
-    "xor rdx, rax",
-    "add rdx, rcx",
+    "movabs rax, {version_mix}",
+    "imul rax, [rsi + {version}]",
+    "lea edx, [rdi + rcx]",
     "imul edx, edx, {small_mix}",
     "shr edx, {index_shift}",
     "shl edx, {entry_shift}",
     "add rdx, gs:[{seen}]",
+    "add rdi, rax",
     "cmp [rdx + {entry_address}], rcx",
     "jne 5f",
-    "cmp [rdx + {entry_place}], rdi",
-    "jne 5f",
-    "cmp [rdx + {entry_version}], rsi",
-    "jne 5f",
-    "cmp [rdx + {entry_lockset}], rax",
+    "cmp [rdx + {entry_situation}], rdi",
     "jne 5f",
     // an equal load was recorded
     "add rcx, gs:[{near_delta}]",
@@ -113,16 +111,14 @@ global_asm!(
     // this one will be
     "5:",
     "mov [rdx + {entry_address}], rcx",
-    "mov [rdx + {entry_place}], rdi",
-    "mov [rdx + {entry_version}], rsi",
-    "mov [rdx + {entry_lockset}], rax",
+    "mov [rdx + {entry_situation}], rdi",
     ".globl repeated_load_word_fault",
     "repeated_load_word_fault:",
     "9:",
     "mov rdx, gs:[{gpr}+16]",
     "mov rsi, gs:[{gpr}+48]",
     "mov rdi, gs:[{gpr}+56]",
-    "jmp access_begin",
+    "jmp access_begin_near",
     gpr = const offset_of!(Context, cpu.gpr),
     spill_flags = const offset_of!(Context, cpu.spill_flags),
     spill_rax = const offset_of!(Context, cpu.spill_rax),
@@ -153,13 +149,12 @@ global_asm!(
     watched_owner = const offset_of!(WatchedWord, owner),
     watched_bytes = const size_of::<WatchedWord>(),
     mix = const MIX as i64,
+    version_mix = const VERSION_MIX as i64,
     small_mix = const MIX as i32 | 1,
     index_shift = const 32 - REMEMBERED.trailing_zeros(),
     entry_shift = const ENTRY_BYTES.trailing_zeros(),
     entry_address = const offset_of!(RecordedLoad, address),
-    entry_place = const offset_of!(RecordedLoad, place),
-    entry_version = const offset_of!(RecordedLoad, version),
-    entry_lockset = const offset_of!(RecordedLoad, lockset),
+    entry_situation = const offset_of!(RecordedLoad, situation),
 );
 
 unsafe extern "C" {

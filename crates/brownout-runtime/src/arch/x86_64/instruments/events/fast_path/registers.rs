@@ -15,8 +15,6 @@ macro_rules! spill {
             "mov gs:[{gpr}+56], rdi\n",
             "mov gs:[{gpr}+64], r8\n",
             "mov gs:[{gpr}+72], r9\n",
-            "mov gs:[{gpr}+80], r10\n",
-            "mov gs:[{gpr}+88], r11\n",
         )
     };
 }
@@ -30,8 +28,6 @@ macro_rules! restore {
             "mov rdi, gs:[{gpr}+56]\n",
             "mov r8, gs:[{gpr}+64]\n",
             "mov r9, gs:[{gpr}+72]\n",
-            "mov r10, gs:[{gpr}+80]\n",
-            "mov r11, gs:[{gpr}+88]\n",
             "mov rax, gs:[{spill_flags}]\n",
             "add al, 127\n",
             "sahf\n",

@@ -16,6 +16,7 @@ mod interrupt;
 mod left_out;
 mod missing_function;
 mod monitor;
+mod passed_recoveries;
 mod plan;
 mod point_filters;
 mod preparation;
@@ -47,16 +48,15 @@ pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverag
 use explanations::{examine_reads, explain_failures};
 use file_names::unshown_names;
 pub use function_name::program_file;
-use hidden_status::{HiddenStatus, hidden_status};
 pub use interrupt::Interrupt;
 pub use left_out::left_out;
 pub use missing_function::{RecordedBy, why_never_called};
 pub use monitor::CrashTestMonitor;
+use passed_recoveries::doubts;
 pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
 pub use recovery_reads::{ReadFindings, reads_summary};
-use recovery_reads::{accepted_alterations, unread_changes};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
@@ -141,25 +141,10 @@ pub fn crash_test(
     gaps.extend(monitor.gaps());
     let mut hidden = None;
     if results.failed() == 0 {
-        match hidden_status(plan) {
-            Some(HiddenStatus::Gap(gap)) => gaps.push(gap),
-            Some(HiddenStatus::NothingTested(why)) => hidden = Some(why),
-            None => {}
-        }
-        let (run, points) = (&prepared.run, &prepared.survey.points);
-        let (observed, read) = (&prepared.reads.observed, &tested.read_findings);
-        let unread = unread_changes(observed, read, run, points)?;
-        let is_explained = hidden.is_some() || unread.is_some();
-        gaps.extend(unread);
-        if !is_explained {
-            gaps.extend(accepted_alterations(
-                (run, &prepared.survey),
-                observed,
-                (trace.events(), prepared.time_limit),
-                plan,
-                &mut monitor,
-            )?);
-        }
+        let read = &tested.read_findings;
+        let doubts = doubts(&prepared, plan, read, trace.events(), &mut monitor)?;
+        gaps.extend(doubts.gaps);
+        hidden = doubts.nothing_tested;
     }
     let coverage = coverage_of(plan, results, ending, &monitor);
     let mut shortfalls = shortfalls(

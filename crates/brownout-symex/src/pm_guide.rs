@@ -1,15 +1,19 @@
 //! Where the search looks first: the priority of code by the persistent-memory operations that it can reach (Agamotto, §2.4.3).
 //!
-//! The control-flow graph has the instructions of all known functions, their branches, the calls between them, and the indirect targets that
-//! paths have shown. An instruction that modifies persistent memory has a weight: a flush, a fence, a non-temporal store, a call of a function that does
-//! such things, and each store that a recording has shown. The priority of an instruction is its weight and the highest priority of those that can
+//! The control-flow graph has the instructions of all known functions, their branches, the calls between them and between files, and the indirect
+//! targets that paths have shown; calls return. An instruction that modifies persistent memory has a weight: what the analysis of a file has found
+//! ([`PmCode`]), and each operation that a recording has shown. The priority of an instruction is its weight and the highest priority of those that can
 //! follow; cycles count as one. Beyond the paper, operations that were reached weigh less than others.
 //!
-//! Can miss: plain stores to persistent memory that no recording has shown, and what only unknown indirect branches lead to.
+//! Can miss: stores to persistent memory that neither the analysis nor a recording has shown, and what only unknown indirect branches lead to.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+mod condensation;
+
 use crate::arch::control_flow;
+use crate::pm_code::PmCode;
+use condensation::Condensation;
 
 /// The weight of an operation that no path has reached, and of others.
 const UNREACHED: u64 = 16;
@@ -36,6 +40,11 @@ pub struct PmGuide {
     indirect: FxHashMap<u64, Vec<u64>>,
     /// Operations on persistent memory, and whether a path has reached them.
     operations: FxHashMap<u64, bool>,
+    /// Instructions that go to a function of another file, by its name.
+    links: Vec<(u64, String)>,
+    exports: FxHashMap<String, u64>,
+    /// Of the graph as it is; `None` if it has changed.
+    condensation: Option<Condensation>,
     priorities: Vec<u64>,
     is_current: bool,
 }
@@ -59,6 +68,35 @@ impl PmGuide {
             self.nodes.insert(step.pc, self.steps.len());
             self.steps.push(step);
         }
+        self.graph_changed();
+    }
+
+    /// Adds the code of a file, with its operations. `bias` is what its addresses are off by where it is mapped
+    /// ([`PmCode::load_bias`]). Calls from one file to another are found by name.
+    pub fn add_code(&mut self, code: &PmCode, bias: u64) {
+        let found = &code.found;
+        for &(start, end) in &found.functions {
+            let bytes = code.image.bytes(start, end).unwrap_or_default();
+            self.add_function(start.wrapping_add(bias), bytes, &mut |_| false);
+        }
+        for &(pc, _) in &found.operations {
+            let pc = pc.wrapping_add(bias);
+            if self.nodes.contains_key(&pc) {
+                self.operations.entry(pc).or_insert(false);
+            }
+        }
+        let links = found.links.iter();
+        self.links
+            .extend(links.map(|(pc, name)| (pc.wrapping_add(bias), name.clone())));
+        for (name, address) in &found.exports {
+            let address = address.wrapping_add(bias);
+            self.exports.entry(name.clone()).or_insert(address);
+        }
+        self.graph_changed();
+    }
+
+    fn graph_changed(&mut self) {
+        self.condensation = None;
         self.is_current = false;
     }
 
@@ -86,6 +124,7 @@ impl PmGuide {
             let known = self.indirect.entry(from).or_default();
             if !known.contains(&to) {
                 known.push(to);
+                self.condensation = None;
                 self.is_current = false;
             }
         }
@@ -119,13 +158,6 @@ impl PmGuide {
         self.nodes.get(&pc).map_or(0, |&node| self.priorities[node])
     }
 
-    fn successors(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
-        let step = &self.steps[node];
-        let indirect = self.indirect.get(&step.pc).into_iter().flatten().copied();
-        let all = step.next.into_iter().chain(step.target).chain(indirect);
-        all.filter_map(|pc| self.nodes.get(&pc).copied())
-    }
-
     fn weight(&self, node: usize) -> u64 {
         match self.operations.get(&self.steps[node].pc) {
             None => 0,
@@ -134,57 +166,38 @@ impl PmGuide {
         }
     }
 
-    /// Computes all priorities: strongly connected components (Tarjan) come out with what follows them first.
+    /// Computes all priorities, components first that others lead to.
     fn compute(&mut self) {
-        const UNSEEN: usize = usize::MAX;
-        let count = self.steps.len();
-        let mut priorities = vec![0; count];
-        let (mut index, mut low) = (vec![UNSEEN; count], vec![0; count]);
-        let mut is_open = vec![false; count];
-        let (mut next, mut open) = (0, Vec::new());
-        for root in 0..count {
-            if index[root] != UNSEEN {
-                continue;
-            }
-            // Without recursion: a path through the graph can be as long as the program.
-            let mut work: Vec<(usize, Vec<usize>)> = vec![(root, self.successors(root).collect())];
-            (index[root], low[root]) = (next, next);
-            next += 1;
-            open.push(root);
-            is_open[root] = true;
-            while let Some((node, waiting)) = work.last_mut() {
-                let node = *node;
-                if let Some(successor) = waiting.pop() {
-                    if index[successor] == UNSEEN {
-                        (index[successor], low[successor]) = (next, next);
-                        next += 1;
-                        open.push(successor);
-                        is_open[successor] = true;
-                        work.push((successor, self.successors(successor).collect()));
-                    } else if is_open[successor] {
-                        low[node] = low[node].min(index[successor]);
-                    }
-                    continue;
-                }
-                work.pop();
-                if let Some((parent, _)) = work.last() {
-                    low[*parent] = low[*parent].min(low[node]);
-                }
-                if low[node] == index[node] {
-                    let start = open.iter().rposition(|&it| it == node).unwrap_or(0);
-                    let component = open.split_off(start);
-                    component.iter().for_each(|&it| is_open[it] = false);
-                    let own: u64 = component.iter().map(|&it| self.weight(it)).sum();
-                    let behind = { component.iter() }.flat_map(|&it| self.successors(it));
-                    // Those of the component itself are still 0.
-                    let best = behind.map(|it| priorities[it]).max().unwrap_or(0);
-                    for &it in &component {
-                        priorities[it] = own + best;
-                    }
-                }
+        let condensation = match self.condensation.take() {
+            Some(known) => known,
+            None => Condensation::of(self.steps.len(), &self.edges()),
+        };
+        let weights: Vec<u64> = (0..self.steps.len())
+            .map(|node| self.weight(node))
+            .collect();
+        self.priorities = condensation.heaviest_paths(&weights);
+        self.condensation = Some(condensation);
+    }
+
+    /// Where each instruction can lead, by numbers of instructions.
+    fn edges(&self) -> Vec<(u32, u32)> {
+        let mut edges = Vec::with_capacity(self.steps.len() * 5 / 4);
+        let mut add = |from: usize, to: Option<&usize>| {
+            edges.extend(to.map(|&to| (from as u32, to as u32)));
+        };
+        for (node, step) in self.steps.iter().enumerate() {
+            let targets = step.next.into_iter().chain(step.target);
+            targets.for_each(|pc| add(node, self.nodes.get(&pc)));
+        }
+        let linked = { self.links.iter() }
+            .filter_map(|(from, name)| Some((from, std::slice::from_ref(self.exports.get(name)?))));
+        let observed = self.indirect.iter().map(|(from, to)| (from, &to[..]));
+        for (from, targets) in linked.chain(observed) {
+            if let Some(&node) = self.nodes.get(from) {
+                targets.iter().for_each(|pc| add(node, self.nodes.get(pc)));
             }
         }
-        self.priorities = priorities;
+        edges
     }
 }
 

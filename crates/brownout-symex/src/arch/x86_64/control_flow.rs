@@ -36,7 +36,7 @@ pub fn control_flow(address: u64, code: &[u8]) -> Vec<CodeStep> {
 }
 
 /// Flushes, fences and non-temporal stores: whatever they concern, it may be persistent memory.
-fn modifies_pm(mnemonic: Mnemonic) -> bool {
+pub fn modifies_pm(mnemonic: Mnemonic) -> bool {
     use Mnemonic as M;
     matches!(
         mnemonic,
@@ -44,6 +44,7 @@ fn modifies_pm(mnemonic: Mnemonic) -> bool {
             | M::Clflushopt
             | M::Clwb
             | M::Sfence
+            | M::Mfence
             | M::Movnti
             | M::Movntdq
             | M::Movntps

@@ -1,10 +1,12 @@
-//! Replay of instructions of x86-64.
+//! Replay of instructions of x86-64, and what their code does without being replayed.
 
 mod control_flow;
 mod flags;
 mod machine;
+mod pointers;
 mod replay;
 mod semantics;
 
-pub use control_flow::control_flow;
+pub use control_flow::{control_flow, modifies_pm};
+pub use pointers::{CodeEffect, FunctionCode, PointerState, called_slot};
 pub use replay::replay;

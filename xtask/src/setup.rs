@@ -48,13 +48,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("valgrind", "valgrind"),
     ("xxd", "xxd"),
     ("xz", "xz-utils"),
+    ("z3", "z3"),
     ("zip", "zip"),
     ("zsh", "zsh"),
     ("zstd", "zstd"),
 ];
 
 /// Programs that `test` needs in addition to those of the tables.
-const ALWAYS: &[&str] = &["clang", "dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps"];
+const ALWAYS: &[&str] = &[
+    "clang", "dwp", "dwz", "gcc", "g++", "git", "musl-gcc", "ps", "z3",
+];
 
 /// Programs that only `bench` uses, for comparison.
 const FOR_BENCH: &[&str] = &[

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Instant;
 
-use brownout_symex::{PmCode, PmGuide, PmOperationKind as Kind};
+use brownout_symex::{AnalysedFile, PmGuide, PmOperationKind as Kind};
 
 fn main() {
     let mut guide = PmGuide::default();
     for (index, path) in std::env::args().skip(1).enumerate() {
         let started = Instant::now();
         let code =
-            PmCode::of_file(Path::new(&path), None).unwrap_or_else(|error| panic!("{error}"));
+            AnalysedFile::of_file(Path::new(&path), None).unwrap_or_else(|error| panic!("{error}"));
         let analysed = started.elapsed();
         let count = |kind| code.operations().iter().filter(|it| it.1 == kind).count();
         println!(

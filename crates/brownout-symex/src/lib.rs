@@ -2,7 +2,7 @@
 //!
 //! The target runs concretely, and its path from the first symbolic byte on is recorded (`brownout_ring::path`). Here the path is replayed as
 //! expressions over the bytes of the input ([`replay`]): each conditional branch that depends on them is a constraint, and the [`Solver`] looks
-//! for an input that takes it the other way. [`PmCode`] and [`PmGuide`] say which code leads to persistent memory. The crate runs no programs; the
+//! for an input that takes it the other way. [`AnalysedFile`] and [`PmGuide`] say which code leads to persistent memory. The crate runs no programs; the
 //! only files that it reads are those whose code is analysed, and what earlier analyses have found.
 
 mod arch;
@@ -18,7 +18,7 @@ mod variables;
 pub use arch::replay;
 pub use expression::{BinaryOperation, Dag, Expr, Node, Variable};
 pub use path::{ConcretisationCause, Constraint, ConstraintKind, ReplayMismatch, ReplayedPath};
-pub use pm_code::{PmCode, PmCodeError, PmOperationKind};
+pub use pm_code::{AnalysedFile, AnalysisError, PmOperationKind};
 pub use pm_guide::PmGuide;
 pub use recording::Damaged;
 pub use solver::{Model, PathConstraints, Solution, Solver, SolverStatistics};

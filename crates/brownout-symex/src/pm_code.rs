@@ -1,6 +1,6 @@
 //! The code of an ELF file and its operations on persistent memory, found statically (Agamotto, §2.4.3.1).
 //!
-//! [`PmCode::of_file`] finds the functions of a file (`elf`) and what in them may modify persistent memory (`pointer_flow`): flushes, fences
+//! [`AnalysedFile::of_file`] finds the functions of a file (`elf`) and what in them may modify persistent memory (`pointer_flow`): flushes, fences
 //! and non-temporal stores, calls of libraries for persistent memory and of `msync`, stores through pointers that may come from a mapping. It is
 //! an over-approximation that is never used to leave code out, only to choose what is tried first. What it found is kept
 //! by build-id in a directory of the caller's choice (`cache`).
@@ -30,7 +30,7 @@ pub enum PmOperationKind {
 /// A file's code could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum PmCodeError {
+pub enum AnalysisError {
     #[error("cannot read `{path}`: {error}")]
     Read {
         path: Box<Path>,
@@ -42,7 +42,7 @@ pub enum PmCodeError {
 
 /// The functions of a file, by addresses as the file has them.
 #[derive(Clone, Debug)]
-pub struct PmCode {
+pub struct AnalysedFile {
     pub(crate) image: elf::Image,
     pub(crate) found: Found,
 }
@@ -60,14 +60,14 @@ pub(crate) struct Found {
     pub exports: Vec<(String, u64)>,
 }
 
-impl PmCode {
+impl AnalysedFile {
     /// Analyses a file, unless `cache` has what an earlier analysis found. A cache that is damaged or cannot be written costs time only.
-    pub fn of_file(path: &Path, cache: Option<&Path>) -> Result<Self, PmCodeError> {
-        let bytes = std::fs::read(path).map_err(|error| PmCodeError::Read {
+    pub fn of_file(path: &Path, cache: Option<&Path>) -> Result<Self, AnalysisError> {
+        let bytes = std::fs::read(path).map_err(|error| AnalysisError::Read {
             path: path.into(),
             error,
         })?;
-        let format = |reason| PmCodeError::Format {
+        let format = |reason| AnalysisError::Format {
             path: path.into(),
             reason,
         };

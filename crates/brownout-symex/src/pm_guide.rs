@@ -2,7 +2,7 @@
 //!
 //! The control-flow graph has the instructions of all known functions, their branches, the calls between them and between files, and the indirect
 //! targets that paths have shown; calls return. An instruction that modifies persistent memory has a weight: what the analysis of a file has found
-//! ([`PmCode`]), and each operation that a recording has shown. The priority of an instruction is its weight and the highest priority of those that can
+//! ([`AnalysedFile`]), and each operation that a recording has shown. The priority of an instruction is its weight and the highest priority of those that can
 //! follow; cycles count as one. Beyond the paper, operations that were reached weigh less than others.
 //!
 //! Can miss: stores to persistent memory that neither the analysis nor a recording has shown, and what only unknown indirect branches lead to.
@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 mod condensation;
 
 use crate::arch::control_flow;
-use crate::pm_code::PmCode;
+use crate::pm_code::AnalysedFile;
 use condensation::Condensation;
 
 /// The weight of an operation that no path has reached, and of others.
@@ -72,8 +72,8 @@ impl PmGuide {
     }
 
     /// Adds the code of a file, with its operations. `bias` is what its addresses are off by where it is mapped
-    /// ([`PmCode::load_bias`]). Calls from one file to another are found by name.
-    pub fn add_code(&mut self, code: &PmCode, bias: u64) {
+    /// ([`AnalysedFile::load_bias`]). Calls from one file to another are found by name.
+    pub fn add_code(&mut self, code: &AnalysedFile, bias: u64) {
         let found = &code.found;
         for &(start, end) in &found.functions {
             let bytes = code.image.bytes(start, end).unwrap_or_default();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use brownout_symex::{PmCode, PmCodeError, PmGuide, PmOperationKind as Kind};
+use brownout_symex::{AnalysedFile, AnalysisError, PmGuide, PmOperationKind as Kind};
 
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
@@ -63,7 +63,7 @@ impl Built {
     }
 
     /// The functions with operations, by name, and what these do.
-    fn operations(&self, code: &PmCode) -> Vec<(String, Kind)> {
+    fn operations(&self, code: &AnalysedFile) -> Vec<(String, Kind)> {
         let output = Command::new("nm").arg(self.path()).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let mut functions: Vec<(u64, String)> = Vec::new();
@@ -88,8 +88,8 @@ impl Built {
     }
 }
 
-fn code_of(path: &Path) -> PmCode {
-    PmCode::of_file(path, None).unwrap()
+fn code_of(path: &Path) -> AnalysedFile {
+    AnalysedFile::of_file(path, None).unwrap()
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn what_was_found_is_kept_and_damage_to_it_costs_time_only() {
     let built = Built::new(&["-O1"]);
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("cache");
-    let fresh = PmCode::of_file(&built.path(), Some(&cache)).unwrap();
+    let fresh = AnalysedFile::of_file(&built.path(), Some(&cache)).unwrap();
     let entry = fs::read_dir(&cache)
         .unwrap()
         .next()
@@ -137,7 +137,7 @@ fn what_was_found_is_kept_and_damage_to_it_costs_time_only() {
         .unwrap()
         .path();
     let kept = fs::read(&entry).unwrap();
-    let again = || PmCode::of_file(&built.path(), Some(&cache)).unwrap();
+    let again = || AnalysedFile::of_file(&built.path(), Some(&cache)).unwrap();
     assert_eq!(again().operations(), fresh.operations());
     for at in [0, 17, kept.len() / 2, kept.len() - 1] {
         let mut damaged = kept.clone();
@@ -151,7 +151,7 @@ fn what_was_found_is_kept_and_damage_to_it_costs_time_only() {
     // A cache that cannot be written.
     let file = directory.path().join("file");
     fs::write(&file, "").unwrap();
-    let code = PmCode::of_file(&built.path(), Some(&file)).unwrap();
+    let code = AnalysedFile::of_file(&built.path(), Some(&file)).unwrap();
     assert_eq!(code.operations(), fresh.operations());
 }
 
@@ -185,8 +185,8 @@ fn priorities_go_up_through_calls_and_branches() {
 fn what_is_no_elf_file_is_an_error_that_names_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("text");
-    let missing = PmCode::of_file(&path, None).unwrap_err();
-    assert!(matches!(missing, PmCodeError::Read { .. }));
+    let missing = AnalysedFile::of_file(&path, None).unwrap_err();
+    assert!(matches!(missing, AnalysisError::Read { .. }));
     let elf = fs::read("/bin/true").unwrap();
     let mut cut: Vec<Vec<u8>> = [0, 3, 63, 200, elf.len() / 2]
         .map(|len| elf[..len].to_vec())
@@ -195,7 +195,7 @@ fn what_is_no_elf_file_is_an_error_that_names_it() {
     for content in cut {
         fs::write(&path, &content).unwrap();
         // Whatever is left of a file is analysed or refused; nothing panics.
-        if let Err(error) = PmCode::of_file(&path, None) {
+        if let Err(error) = AnalysedFile::of_file(&path, None) {
             assert!(error.to_string().contains("text"), "{error}");
         }
     }

@@ -108,7 +108,8 @@ fn is_in(path: &str, owner: &str) -> bool {
 pub fn applies_to(path: &str) -> bool {
     let is_source = path.starts_with("crates/") && path.contains("/src/")
         || path.starts_with("xtask/src/")
-        || path.starts_with("tests/differential/src/");
+        || path.starts_with("tests/differential/src/")
+        || path.starts_with("tests/semantics/src/");
     is_source && path.ends_with(".rs") && !path.contains("/tests/") && !path.ends_with("/tests.rs")
 }
 

@@ -3,6 +3,7 @@
 //! Functions come from the symbol table, or from the dynamic one, and those that neither has from the unwind tables, which stripped files
 //! keep. Stubs of the procedure linkage table count as functions.
 
+use crate::arch::ARCHITECTURE;
 use gimli::{BaseAddresses, EhFrame, LittleEndian, UnwindSection as _};
 use object::elf::{FileHeader64, PF_X};
 use object::read::elf::{ElfFile, ProgramHeader as _};
@@ -48,7 +49,7 @@ const LONGEST_FUNCTION: u64 = 16 << 20;
 
 pub(super) fn read(bytes: &[u8]) -> Result<(Image, Symbols), String> {
     let elf = Elf::parse(bytes).map_err(|error| error.to_string())?;
-    if elf.architecture() != object::Architecture::X86_64 {
+    if elf.architecture() != ARCHITECTURE {
         return Err(format!("it is for {:?}", elf.architecture()));
     }
     let endian = elf.endian();

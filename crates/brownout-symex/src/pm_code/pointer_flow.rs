@@ -11,12 +11,11 @@
 use std::collections::VecDeque;
 
 use brownout_libraries::{FrameMeaning, LIBRARIES, LibraryRole};
-use iced_x86::Instruction;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elf::{Image, Symbols};
 use super::{Found, PmOperationKind};
-use crate::arch::{CodeEffect, FunctionCode, PointerState, called_slot, modifies_pm};
+use crate::arch::{CodeEffect, FunctionCode, PointerState};
 
 /// Functions that return a pointer to persistent memory.
 const SOURCES: &[&str] = &[
@@ -277,10 +276,8 @@ impl<'a> Analysis<'a> {
     fn operations(&self) -> Vec<(u64, PmOperationKind)> {
         let mut found = self.stores.clone();
         for function in &self.code {
-            let plain = function
-                .instructions()
-                .filter(|insn| modifies_pm(insn.mnemonic()));
-            found.extend(plain.map(|insn| (insn.ip(), PmOperationKind::Instruction)));
+            let plain = function.pm_instructions();
+            found.extend(plain.map(|pc| (pc, PmOperationKind::Instruction)));
         }
         let mut operations: Vec<_> = found.into_iter().collect();
         operations.sort_unstable();
@@ -289,11 +286,8 @@ impl<'a> Analysis<'a> {
 
     /// Jumps and calls through the slots of imported functions.
     fn links(&self) -> Vec<(u64, String)> {
-        let through = |insn: &Instruction| {
-            let name = self.facts.slots.get(&called_slot(insn)?)?;
-            Some((insn.ip(), name.clone()))
-        };
-        let all = self.code.iter().flat_map(FunctionCode::instructions);
-        all.filter_map(through).collect()
+        let uses = self.code.iter().flat_map(FunctionCode::uses_of_slots);
+        uses.filter_map(|(pc, slot)| Some((pc, self.facts.slots.get(&slot)?.clone())))
+            .collect()
     }
 }

@@ -7,6 +7,6 @@ mod pointers;
 mod replay;
 mod semantics;
 
-pub use control_flow::{control_flow, modifies_pm};
-pub use pointers::{CodeEffect, FunctionCode, PointerState, called_slot};
+pub use control_flow::control_flow;
+pub use pointers::{ARCHITECTURE, CodeEffect, FunctionCode, PointerState};
 pub use replay::replay;

@@ -6,6 +6,7 @@ use iced_x86::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::control_flow::modifies_pm;
 use super::semantics::gpr_number;
 use crate::pm_code::{FileFacts, ImportMeaning, PmOperationKind};
 
@@ -19,6 +20,9 @@ const ARGUMENTS: u16 = 1 << RDI | 1 << 6 | 1 << 2 | 1 << RCX | 1 << R8 | 1 << 9;
 const LOST: u16 = ARGUMENTS | 1 << RAX | 1 << 10 | 1 << 11;
 /// Of the flags of `mmap`: the mapping has no file.
 const MAP_ANONYMOUS: u64 = 0x20;
+
+/// What ELF files for this processor say.
+pub const ARCHITECTURE: object::Architecture = object::Architecture::X86_64;
 
 /// The registers that may point to persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,7 @@ pub struct FunctionCode {
 }
 
 /// The slot through which an instruction calls or jumps.
-pub fn called_slot(insn: &Instruction) -> Option<u64> {
+fn called_slot(insn: &Instruction) -> Option<u64> {
     let indirect = matches!(
         insn.flow_control(),
         FlowControl::IndirectBranch | FlowControl::IndirectCall
@@ -91,12 +95,12 @@ impl FunctionCode {
         let block_at = |start: usize| starts.binary_search(&start).ok();
         let mut successors = vec![Vec::new(); starts.len()];
         let mut has_jump_table = false;
-        for block in 0..starts.len() {
+        for (block, next) in successors.iter_mut().enumerate() {
             let end = starts.get(block + 1).copied().unwrap_or(insns.len());
             let last = &insns[end - 1];
             if direct(last) {
                 let to = index_of(last.near_branch_target()).and_then(block_at);
-                successors[block].extend(to);
+                next.extend(to);
             }
             let goes_on = !matches!(
                 last.flow_control(),
@@ -107,7 +111,7 @@ impl FunctionCode {
                     | FlowControl::Exception
             );
             if goes_on && block + 1 < starts.len() {
-                successors[block].push(block + 1);
+                next.push(block + 1);
             }
             has_jump_table |= last.flow_control() == FlowControl::IndirectBranch;
         }
@@ -117,10 +121,10 @@ impl FunctionCode {
             let others: Vec<usize> = (1..starts.len())
                 .filter(|it| !reached.contains(it))
                 .collect();
-            for block in 0..starts.len() {
+            for (block, next) in successors.iter_mut().enumerate() {
                 let end = starts.get(block + 1).copied().unwrap_or(insns.len());
                 if insns[end - 1].flow_control() == FlowControl::IndirectBranch {
-                    successors[block].extend(&others);
+                    next.extend(&others);
                 }
             }
         }
@@ -157,8 +161,16 @@ impl FunctionCode {
         written & LOST
     }
 
-    pub fn instructions(&self) -> impl Iterator<Item = &Instruction> {
-        self.insns.iter()
+    /// Instructions that concern persistent memory whatever their operands are.
+    pub fn pm_instructions(&self) -> impl Iterator<Item = u64> {
+        let modifying = { self.insns.iter() }.filter(|insn| modifies_pm(insn.mnemonic()));
+        modifying.map(Instruction::ip)
+    }
+
+    /// Jumps and calls through slots: where they are, and the slots.
+    pub fn uses_of_slots(&self) -> impl Iterator<Item = (u64, u64)> {
+        let insns = self.insns.iter();
+        insns.filter_map(|insn| Some((insn.ip(), called_slot(insn)?)))
     }
 
     /// Stubs of imported functions: a jump through a slot, perhaps behind a landing pad.

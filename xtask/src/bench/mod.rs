@@ -14,7 +14,6 @@ mod load;
 mod measure;
 mod race;
 mod represent;
-mod symex;
 mod table;
 
 use std::ffi::OsString;
@@ -35,7 +34,7 @@ use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
 const BENCHMARKS: &str =
-    "`engine`, `lint`, `crash`, `explore`, `fuzz`, `race`, `represent` and `symex`";
+    "`engine`, `lint`, `crash`, `explore`, `fuzz`, `race` and `represent`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;
@@ -80,7 +79,6 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("fuzz") => return fuzz::run(args),
         Some("race") => return race::run(args),
         Some("represent") => return represent::run(args),
-        Some("symex") => return symex::run(args),
         Some(other) => bail!("there is no benchmark {other:?}, only {BENCHMARKS}"),
         None => bail!("give the benchmark to run: {BENCHMARKS}"),
     }

@@ -77,6 +77,7 @@ impl Host {
             schedule: Some(ThreadSchedule::of_seed(1)),
             patch: None,
             symbolic: vec![SymbolicSource::File(self.file("input"))],
+            client: None,
         };
         let target = Target::prepare(&options)?;
         let run = target.run(LiveEvents::discard(), &mut |_| ())?;

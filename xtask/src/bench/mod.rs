@@ -36,7 +36,7 @@ use crate::test_directory::output_of;
 use crate::wrapper::Wrapper;
 
 const BENCHMARKS: &str =
-    "`engine`, `lint`, `crash`, `explore`, `fix`, `fuzz`, `race`, `represent` and `symex`";
+    "`engine`, `lint`, `crash`, `explore`, `fix`, `fuzz`, `race` and `represent`";
 const RUNS: usize = 4;
 /// Starting is short: it is repeated this many times as often.
 const START_UPS: usize = 10;

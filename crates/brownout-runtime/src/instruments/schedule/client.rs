@@ -149,7 +149,8 @@ impl Client {
         self.limited_waits = LIMITED_WAITS;
         if let Some(connection) = &mut self.connection {
             let has_answered = connection.forget_answers();
-            if !connection.send(&self.input) && !has_answered {
+            let is_done = !connection.send(&self.input) && !has_answered;
+            if is_done && !connection.may_be_on_its_way() {
                 self.connection = None;
             }
             return Step::Done;

@@ -69,6 +69,9 @@ struct BatchResult {
 }
 
 pub fn run(mut args: Args) -> Result<()> {
+    if args.switch("--symbolic") {
+        return symbolic(args);
+    }
     let core = args.switch("--core");
     let seed: u64 = args.number("--seed")?.unwrap_or(1);
     let cases = args
@@ -116,6 +119,25 @@ pub fn run(mut args: Args) -> Result<()> {
     });
     let _ = fs::remove_dir_all(&root);
     report(&batches, verdicts, cases, started)
+}
+
+/// Compares symbolic replay with the processor (`tests/semantics`).
+fn symbolic(mut args: Args) -> Result<()> {
+    /// Each form several times.
+    const CASES: usize = 12_000;
+    let seed: u64 = args.number("--seed")?.unwrap_or(1);
+    let cases: usize = args.number("--cases")?.unwrap_or(CASES);
+    args.finish()?;
+    let sequences = (cases / 12).to_string();
+    let words = [
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "semantics",
+        "--",
+    ];
+    step(cargo(&words)?.args([seed.to_string(), cases.to_string(), sequences]))
 }
 
 fn report(

@@ -61,6 +61,7 @@ cargo xtask COMMAND [OPTIONS]
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
+                        --symbolic (symbolic replay computes what the processor does)  --seed N  --cases N
   exploration           `crash --strategy exhaustive` sees what recovery does natively on every crash image
       options:          --cases N  --seed N  --only CASE  --jobs N  --keep  --brownout PATH
   corpus                brownout reports exactly the findings that are written on the programs' lines

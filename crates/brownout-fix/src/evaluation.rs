@@ -13,7 +13,7 @@ use tree_sitter::Node;
 
 use crate::statement::Statement;
 use crate::stored_object::{has_effect, has_own_effect};
-use crate::syntax::{SourceTree, ancestors, descendants};
+use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
 
 /// An access to memory in an expression.
 enum Access<'s> {
@@ -83,13 +83,26 @@ pub(crate) fn order_matters(
         .into_iter()
         .filter(|node| !is_within(node.byte_range(), &inside) && node.id() != store.id())
         .collect();
-    if rest.iter().any(|node| has_own_effect(source, *node)) {
+    let effects: Vec<Node<'_>> = rest
+        .iter()
+        .filter(|node| has_own_effect(source, **node))
+        .copied()
+        .collect();
+    let address = descendants(place);
+    // What counts another variable of the function up cannot be seen from the address.
+    let is_apart = |effect: &Node<'_>| {
+        let changed = changed_variable(source, *effect);
+        changed.is_some_and(|name| {
+            let is_named = address.iter().any(|node| source.text_of(*node) == name);
+            source.language == SourceLanguage::C && !is_named && is_private(statement, name)
+        })
+    };
+    if !effects.iter().all(is_apart) {
         return true;
     }
     if !has_effect(source, place) {
         return false;
     }
-    let address = descendants(place);
     let changed: Option<Vec<&str>> = address
         .iter()
         .filter(|node| has_own_effect(source, **node))
@@ -140,6 +153,22 @@ fn is_local(statement: &Statement<'_>, name: &str) -> bool {
         });
         is_name && declares
     })
+}
+
+/// Whether a name is a variable of the function whose address nothing takes: only the function itself changes and reads it.
+fn is_private(statement: &Statement<'_>, name: &str) -> bool {
+    let source = statement.source;
+    let Some(function) = statement.function() else {
+        return false;
+    };
+    let takes_address = |node: &Node<'_>| {
+        let operand = node.child_by_field_name("argument");
+        let is_address =
+            node.kind() == "pointer_expression" && source.text_of(*node).starts_with('&');
+        let operand = operand.filter(|_| is_address).map(without_parentheses);
+        operand.is_some_and(|operand| source.text_of(operand) == name)
+    };
+    is_local(statement, name) && !descendants(function).iter().any(takes_address)
 }
 
 impl<'s> AddressLoads<'s> {

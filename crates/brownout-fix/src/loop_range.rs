@@ -3,7 +3,9 @@
 //! The loop counts a variable up from an expression to another one, and stores to the element of that number, or to a part of it. What
 //! these expressions depend on must not change in the loop, and nothing may leave the loop before its end.
 //!
-//! Can miss: loops that count down, in other steps, or with a pointer; these are repaired in each iteration. Memory that the bounds are
+//! Elements of elements (`s[i].word[j]`, counted by `i`) are not covered: `word` may be a pointer, and the flush would be of the pointers.
+//!
+//! Can miss: members of C++ that are references; loops that count down, in other steps, or with a pointer; these are repaired in each iteration. Memory that the bounds are
 //! read from and that the loop changes under another name.
 
 use tree_sitter::Node;
@@ -134,6 +136,9 @@ impl<'s> CountingLoop<'s> {
                 }
                 _ => None,
             };
+            if declared_names(source, *node).into_iter().any(is_used) {
+                return true;
+            }
             target.is_some_and(|target| {
                 let field = target.child_by_field_name("field");
                 let name = source.text_of(field.unwrap_or(target));
@@ -173,8 +178,9 @@ impl<'s> CountingLoop<'s> {
             (_, true) => format!("({high} + 1 - {low})"),
         };
         StoredObject {
-            address: match first {
-                "0" => base.to_owned(),
+            // In C++, what has elements can be an object of a class.
+            address: match (first, language) {
+                ("0", SourceLanguage::C) => base.to_owned(),
                 _ => format!("&{base}[{first}]"),
             },
             place: None,
@@ -205,6 +211,29 @@ fn start<'s>(source: &'s SourceTree, node: Node<'s>) -> Option<(&'s str, &'s str
     };
     let is_variable = name.kind() == "identifier";
     is_variable.then(|| (source.text_of(name), source.text_of(value)))
+}
+
+/// The names that a node declares. After the loop they mean something else, or nothing.
+fn declared_names<'s>(source: &'s SourceTree, node: Node<'s>) -> Vec<&'s str> {
+    let field = match node.kind() {
+        "declaration" | "for_range_loop" | "init_declarator" => "declarator",
+        "let_declaration" | "let_condition" | "for_expression" => "pattern",
+        "match_arm" => "pattern",
+        "closure_expression" => "parameters",
+        _ => return Vec::new(),
+    };
+    let mut cursor = node.walk();
+    let declarators = node.children_by_field_name(field, &mut cursor);
+    let parts = declarators.flat_map(|declarator| {
+        // The value of a variable is not declared.
+        let declared = match declarator.kind() {
+            "init_declarator" => declarator.child_by_field_name("declarator"),
+            _ => Some(declarator),
+        };
+        declared.map(descendants).unwrap_or_default()
+    });
+    let names = parts.filter(|part| matches!(part.kind(), "identifier" | "self"));
+    names.map(|name| source.text_of(name)).collect()
 }
 
 /// What an expression names.
@@ -258,14 +287,18 @@ fn element_base(place: &str, variable: &str, language: SourceLanguage) -> Option
                     .child_by_field_name("argument")
                     .filter(|_| is_address)?
             }
-            "field_expression" => field("argument").or_else(|| field("value"))?,
+            // In Rust, a field of a field may be behind a reference.
+            "field_expression" if language == SourceLanguage::Rust => {
+                let element = field("value")?;
+                (element.kind() == "index_expression").then_some(element)?
+            }
+            "field_expression" => field("argument")?,
             "subscript_expression" | "index_expression" => {
                 let base = field("argument").or_else(|| node.named_child(0))?;
                 let index = field("index").or_else(|| node.named_child(1))?;
-                if tree.text_of(index).trim_matches(['[', ']']).trim() == variable {
-                    return Some(tree.text_of(base).to_owned());
-                }
-                base
+                let is_counted = tree.text_of(index).trim_matches(['[', ']']).trim() == variable;
+                // Another index may be into what a pointer in the element points to.
+                return is_counted.then(|| tree.text_of(base).to_owned());
             }
             _ => return None,
         };
@@ -328,6 +361,20 @@ mod tests {
     }
 
     #[test]
+    fn an_array_of_cpp_may_be_an_object() {
+        let text = "void f(T &a, int n) {\n\tfor (int i = 0; i < n; i++)\n\t\ta[i] = 1;\n}\n";
+        assert_eq!(covered("x.cpp", text, 3).unwrap().address, "&a[0]");
+    }
+
+    #[test]
+    fn a_field_of_rust_behind_another_one_is_not_covered() {
+        let text =
+            "fn f(a: &mut [R], n: usize) {\n    for i in 0..n {\n        a[i].x.y = 1;\n    }\n}\n";
+        assert_eq!(covered("x.rs", text, 3), None);
+        assert!(covered("x.rs", &text.replace("x.y", "x"), 3).is_some());
+    }
+
+    #[test]
     fn loops_that_change_what_they_depend_on_are_not_covered() {
         let head = "for (int i = 0; i < n; i++)";
         for body in [
@@ -339,6 +386,10 @@ mod tests {
             "{ s->word[i] = 1; g(s); }",
             "s->word[i + 1] = 1;",
             "s->word[i]->x = 1;",
+            "s[i].word[2] = 1;",
+            "s[i].word[n].x = 1;",
+            "{ s->word[i] = 1; struct s *s = next; }",
+            "{ s->word[i] = 1; int other, n = 3; }",
             "*s++ = 1;",
         ] {
             assert_eq!(of_loop(head, body), None, "{body}");

@@ -14,7 +14,7 @@ use brownout_trace::{
 use rustc_hash::FxHashSet;
 
 use crate::RepairOperation;
-use crate::executions::{LINE, OpenExecutions, RepairedStatements, StatementExecution};
+use crate::executions::{LINE, Membership, OpenExecutions, RepairedStatements, StatementExecution};
 
 /// What a repair adds at each execution of its statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,11 @@ pub struct AddedCounts {
     pub flushes: u64,
     pub fences: u64,
     pub syncs: u64,
+    pub removed_flushes: u64,
+    pub removed_fences: u64,
+    pub removed_syncs: u64,
+    /// Stores in the course of statements that are removed.
+    pub stores_in_removed: u64,
     /// For each repair, how often its statement was executed.
     pub executions: Vec<u64>,
 }
@@ -55,6 +60,9 @@ pub fn write_patched<R: Read + Seek, S: TraceSink>(
         contexts: FxHashSet::default(),
         path_changes: usize::MAX,
     };
+    let is_removed = |membership: &Membership| {
+        operations[membership.repair].operation == RepairOperation::Removal
+    };
     let mut open = OpenExecutions::default();
     let mut counts = AddedCounts {
         executions: vec![0; operations.len()],
@@ -65,6 +73,21 @@ pub fn write_patched<R: Read + Seek, S: TraceSink>(
         for execution in open.ended_by(&event, &memberships) {
             let added = operations[execution.repair];
             copy.add(&execution, added, &mut counts)?;
+        }
+        // What a removed statement does is gone, except the stores of a function that it calls, which callers have to look for.
+        let removed = memberships.iter().any(is_removed);
+        match (removed, &event.kind) {
+            (true, EventKind::Store { .. }) => counts.stores_in_removed += 1,
+            (true, EventKind::Flush { .. } | EventKind::Fence { .. } | EventKind::Sync(_)) => {
+                match event.kind {
+                    EventKind::Flush { .. } => counts.removed_flushes += 1,
+                    EventKind::Fence { .. } => counts.removed_fences += 1,
+                    _ => counts.removed_syncs += 1,
+                }
+                open.note(&event, &memberships);
+                continue;
+            }
+            _ => {}
         }
         copy.write(&event, definitions)?;
         open.note(&event, &memberships);
@@ -150,6 +173,9 @@ impl<S: TraceSink> TraceCopy<S> {
     ) -> Result<(), WriteError> {
         counts.executions[execution.repair] += 1;
         let AddedOperation { operation, syncs } = added;
+        if operation == RepairOperation::Removal {
+            return Ok(());
+        }
         let mut write = |kind| {
             let event = Event {
                 kind,
@@ -203,7 +229,6 @@ mod tests {
     use brownout_trace::{AppPc, Ending, EventIndex, Header, StoreFlavor, ThreadId};
 
     use super::*;
-    use crate::executions::Membership;
 
     /// Instructions at 1 belong to the statement itself, those at 2 to a library that it calls, others to other statements.
     struct ByAddress;
@@ -280,6 +305,31 @@ mod tests {
             });
         }
         letters
+    }
+
+    #[test]
+    fn a_removed_statement_neither_flushes_nor_fences() {
+        let at = |pc, kind| Event {
+            kind,
+            ..store(pc, 0x40)
+        };
+        let flush = EventKind::Flush {
+            addr: Address(0x40),
+            kind: FlushKind::Clwb,
+            volatile: false,
+        };
+        let fence = EventKind::Fence {
+            kind: FenceKind::Sfence,
+        };
+        let events = [
+            store(3, 0x40),
+            at(1, flush),
+            at(2, fence.clone()),
+            at(3, flush),
+            at(3, fence),
+        ];
+        assert_eq!(patched(&events, RepairOperation::Removal), "sf|");
+        assert_eq!(patched(&[store(1, 0x40)], RepairOperation::Removal), "s");
     }
 
     #[test]

@@ -93,6 +93,14 @@ pub enum RepairRefusal {
         name: String,
         why: &'static str,
     },
+    #[error(
+        "the statement at line {line} of {file} cannot be removed as a whole: {part}; remove it by hand if no path needs it"
+    )]
+    NotRemoved {
+        file: String,
+        line: u32,
+        part: &'static str,
+    },
     #[error("{0}")]
     Rule(&'static str),
 }

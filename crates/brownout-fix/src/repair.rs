@@ -11,7 +11,7 @@ use crate::macros::MacroDefinitions;
 use crate::merged_stores::{MergedGroup, group};
 use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
-use crate::stored_object::{StoredObject, primary, store_positions};
+use crate::stored_object::{self, StoredObject, primary, store_positions};
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
 
 /// The keyword of Rust, for the code that repairs add.
@@ -28,6 +28,8 @@ pub enum RepairOperation {
     FlushAndFence,
     /// An entry in the log of a libpmemobj transaction, before the statement.
     Log,
+    /// Nothing: the statement, which flushes, fences or logs, is removed.
+    Removal,
 }
 
 impl RepairOperation {
@@ -457,7 +459,10 @@ impl<'a> RepairRequest<'a> {
             object: place.clone(),
         };
         let is_unsafe = self.source.language != SourceLanguage::Rust || statement.is_unsafe();
-        if !statement.is_in_block() || !is_unsafe || statement.node.kind() == "declaration" {
+        if !statement.can_follow_declaration()
+            || !is_unsafe
+            || statement.node.kind() == "declaration"
+        {
             return Err(changes);
         }
         let name = match statement.starts_line() {
@@ -602,7 +607,9 @@ impl<'a> RepairRequest<'a> {
         }
         let declaration = rust_function(self.source, name);
         let is_unsafe = declaration.is_none_or(|text| text.contains(&format!("{UNSAFE} fn")));
-        match is_unsafe || call.contains("&*") {
+        // What is behind a raw pointer can be named only where that is allowed.
+        let is_raw = call.contains("&*") && stored_object::is_unsafe(self.source, statement.node);
+        match is_unsafe || is_raw {
             true => format!("{UNSAFE} {{ {} }};", call.trim_end_matches(';')),
             false => call,
         }

@@ -294,6 +294,6 @@ fn stores_that_the_debug_information_does_not_distinguish_are_all_flushed() {
     };
     let both = "\tif (s) {\n\t\ts->x = 1, s->y = 2;\n\t\tpm_write_back(&s->x, sizeof(s->x));\n\t\tpm_write_back(&s->y, sizeof(s->y));\n\t}\n";
     assert!(repaired(5).contains(both), "{}", repaired(5));
-    let both = "\ts->a = 3;\n\tpm_write_back(&s->a, sizeof(s->a)); s->b = 4;\n\tpm_write_back(&s->b, sizeof(s->b));\n}\n";
+    let both = "\ts->a = 3; pm_write_back(&s->a, sizeof(s->a)); s->b = 4; pm_write_back(&s->b, sizeof(s->b));\n}\n";
     assert!(repaired(6).contains(both), "{}", repaired(6));
 }

@@ -153,6 +153,13 @@ impl<'s> Statement<'s> {
             .is_some_and(|parent| matches!(parent.kind(), "compound_statement" | "block"))
     }
 
+    /// Whether a variable can be declared before it: in a block, or in the braces that it gets as the only statement of a branch.
+    pub fn can_follow_declaration(&self) -> bool {
+        let parent = self.node.parent();
+        let is_branch = parent.is_some_and(|parent| head_end(parent, self.node).is_some());
+        matches!(self.part, StatementPart::Whole) && (self.is_in_block() || is_branch)
+    }
+
     /// What is executed after the statement whenever it is: the rest of its block, up to the first statement that can leave the block
     /// or be entered from elsewhere. `None` if it is not one of the statements of a block.
     pub fn followers(&self) -> Option<SourceSpan> {
@@ -303,12 +310,15 @@ impl<'s> Statement<'s> {
                 .collect();
             edits.push(Edit::insert(node.start_byte(), lead));
         }
+        let end = self.end_with_comment(node);
+        // Several statements on a line stay there.
+        let gap = match end == node.end_byte() && self.shares_its_line() {
+            true => " ".to_owned(),
+            false => format!("\n{indent}"),
+        };
         for (lines, step) in [(after, 0), (last, 1)] {
-            let tail: String = lines
-                .iter()
-                .map(|line| format!("\n{indent}{line}"))
-                .collect();
-            let edit = Edit::insert(self.end_with_comment(node), tail);
+            let tail: String = lines.iter().map(|line| format!("{gap}{line}")).collect();
+            let edit = Edit::insert(end, tail);
             edits.push(edit.after(node.start_byte(), step));
         }
         edits.retain(|edit| !edit.text.is_empty());
@@ -320,6 +330,33 @@ impl<'s> Statement<'s> {
         let at = self.node.start_byte();
         let line = self.source.line_range(self.source.line_of(at));
         line.is_some_and(|line| self.source.text[line.start..at].trim().is_empty())
+    }
+
+    /// The bytes of the statement with the blanks beside it, or of its lines if nothing but a comment stands there.
+    pub fn with_its_line(&self) -> std::ops::Range<usize> {
+        let (source, own) = (self.source, self.node.byte_range());
+        let end = self.end_with_comment(self.node);
+        let line = |at| source.line_range(source.line_of(at));
+        let (Some(first), Some(last)) = (line(own.start), line(end)) else {
+            return own;
+        };
+        let (before, after) = (
+            &source.text[first.start..own.start],
+            &source.text[end..last.end],
+        );
+        match (self.starts_line(), after.trim().is_empty()) {
+            (true, true) => first.start..last.end,
+            (true, false) => own.start..end + after.len() - after.trim_start().len(),
+            (false, _) => first.start + before.trim_end().len()..own.end,
+        }
+    }
+
+    /// Whether other code stands on the lines of its first and last byte.
+    fn shares_its_line(&self) -> bool {
+        let end = self.node.end_byte();
+        let line = self.source.line_range(self.source.line_of(end));
+        let ends_line = line.is_none_or(|line| self.source.text[end..line.end].trim().is_empty());
+        !self.starts_line() || !ends_line
     }
 
     /// The end of a node, or of the comment that follows it on its line.
@@ -459,7 +496,7 @@ mod tests {
     #[test]
     fn code_is_put_before_the_comment_of_a_fall_through() {
         let text = "void f(void)\n{\n\tswitch (a) {\n\tcase 1: p->x = 1; /* fallthrough */\n\tdefault: g();\n\t}\n}\n";
-        let expected = "p->x = 1;\n\tfence(); /* fallthrough */\n\tdefault:";
+        let expected = "p->x = 1; fence(); /* fallthrough */\n\tdefault:";
         let repaired = after_column("x.c", text, 4, Some(15)).unwrap();
         assert!(repaired.contains(expected), "{repaired}");
     }
@@ -469,6 +506,13 @@ mod tests {
         let text = "void f(void) {\n  if (a) p->x = 1;\n  g();\n}\n";
         let expected = "void f(void) {\n  if (a) {\n    p->x = 1;\n    fence();\n  }\n  g();\n}\n";
         assert_eq!(after_column("x.c", text, 2, Some(15)).unwrap(), expected);
+    }
+
+    #[test]
+    fn statements_that_share_a_line_stay_there() {
+        let text = "void f(void) { p->x = 1; g(); }\n";
+        let expected = "void f(void) { p->x = 1; fence(); g(); }\n";
+        assert_eq!(after_column("x.c", text, 1, Some(17)).unwrap(), expected);
     }
 
     #[test]

@@ -569,7 +569,9 @@ fn place_object(
             object: text,
         });
     }
-    let address = match (pointer, source.language) {
+    // In safe Rust, this is no raw pointer but a reference.
+    let is_reference = source.language == SourceLanguage::Rust && !is_unsafe(source, inner);
+    let address = match (pointer.filter(|_| !is_reference), source.language) {
         (Some(pointer), _) => source.text_of(pointer).to_owned(),
         (None, SourceLanguage::Rust) => format!("&raw const {text}"),
         (None, _) => format!("&{text}"),
@@ -581,6 +583,23 @@ fn place_object(
         saved: None,
         guard: None,
     })
+}
+
+/// Whether a node of Rust is in an unsafe block or function.
+pub(crate) fn is_unsafe(source: &SourceTree, node: Node<'_>) -> bool {
+    ancestors(node).any(|around| match around.kind() {
+        "unsafe_block" => true,
+        "function_item" => is_unsafe_function(source, around),
+        _ => false,
+    })
+}
+
+fn is_unsafe_function(source: &SourceTree, function: Node<'_>) -> bool {
+    let mut cursor = function.walk();
+    let modifiers = function
+        .children(&mut cursor)
+        .find(|child| child.kind() == "function_modifiers");
+    modifiers.is_some_and(|modifiers| source.text_of(modifiers).contains("unsafe"))
 }
 
 /// The names of the bit-fields of structures in a file.
@@ -609,6 +628,9 @@ const PURE: [&str; 10] = [
     "as_mut_ptr",
 ];
 
+/// Methods of the standard libraries that only say where something is, or how long.
+const PURE_METHODS: [&str; 6] = ["len", "size", "length", "data", "as_ptr", "c_str"];
+
 /// Whether an expression does something when it is evaluated.
 pub(crate) fn has_effect(source: &SourceTree, expression: Node<'_>) -> bool {
     descendants(expression)
@@ -621,7 +643,11 @@ pub(crate) fn has_own_effect(source: &SourceTree, node: Node<'_>) -> bool {
     match node.kind() {
         "call_expression" => {
             let name = callee(source, node).unwrap_or_default();
-            !PURE.contains(&name.as_str())
+            let function = node.child_by_field_name("function");
+            let is_method = function.is_some_and(|node| node.kind() == "field_expression");
+            let is_pure = PURE.contains(&name.as_str())
+                || (is_method && PURE_METHODS.contains(&name.as_str()));
+            !is_pure
         }
         "assignment_expression"
         | "compound_assignment_expr"

@@ -20,6 +20,10 @@ use crate::grammar::Grammar;
 use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::image_store::ImageStore;
 use crate::mutation::MutationOptions;
+use crate::symbolic::{
+    OperationLine, PmProgress, SymbolicFigures, SymbolicOptions, SymbolicSearch, SymbolicWorker,
+    UnsolvedCause, UnsolvedCounts,
+};
 use crate::test_case::{ListedCase, TestCase};
 use crate::worker::Worker;
 
@@ -39,6 +43,8 @@ pub struct CampaignOptions {
     pub random_seed: u64,
     pub patterns: Option<Patterns>,
     pub jobs: usize,
+    /// How inputs are solved for, if some workers do that. The last workers are those.
+    pub symbolic: Option<SymbolicOptions>,
 }
 
 /// What a worker has found that someone has to look at.
@@ -85,6 +91,16 @@ pub struct CampaignStatus {
     /// Failures of the target that a native run did not repeat.
     pub unconfirmed: u64,
     pub last_new_path: Option<Duration>,
+    /// What symbolic workers have done, if there are any.
+    pub symbolic: Option<SymbolicStatus>,
+}
+
+/// What symbolic workers have done.
+#[derive(Clone, Debug, Default)]
+pub struct SymbolicStatus {
+    pub figures: SymbolicFigures,
+    pub progress: PmProgress,
+    pub branches: UnsolvedCounts,
 }
 
 impl CampaignStatus {
@@ -133,6 +149,9 @@ pub struct FuzzCampaign {
     discoveries: Sender<Discovery>,
     /// Test cases of an earlier process.
     listed: Vec<(ListedCase, Vec<u8>)>,
+    search: SymbolicSearch,
+    /// Whether the seeds were run, so that workers can begin.
+    prepared: AtomicBool,
 }
 
 impl FuzzCampaign {
@@ -167,6 +186,8 @@ impl FuzzCampaign {
             discoveries,
             listed,
             options,
+            search: SymbolicSearch::default(),
+            prepared: AtomicBool::new(false),
         };
         campaign.save()?;
         Ok((campaign, received))
@@ -174,14 +195,12 @@ impl FuzzCampaign {
 
     /// Runs workers until [`stop`](Self::stop). `meanwhile` runs on this thread and must return when the campaign is over.
     pub fn run<T>(&self, start: &StartExecutor<'_>, meanwhile: impl FnOnce() -> T) -> T {
-        let prepared = AtomicBool::new(false);
         thread::scope(|scope| {
             for number in 0..self.options.jobs.max(1) {
-                let prepared = &prepared;
                 scope.spawn(move || {
-                    if let Err(error) = self.work(number, start, prepared) {
+                    if let Err(error) = self.work(number, start) {
                         self.report(Discovery::Failed(error));
-                        prepared.store(true, Ordering::SeqCst);
+                        self.prepared.store(true, Ordering::SeqCst);
                     }
                 });
             }
@@ -191,15 +210,10 @@ impl FuzzCampaign {
         })
     }
 
-    fn work(
-        &self,
-        number: usize,
-        start: &StartExecutor<'_>,
-        prepared: &AtomicBool,
-    ) -> Result<(), FuzzError> {
+    fn work(&self, number: usize, start: &StartExecutor<'_>) -> Result<(), FuzzError> {
         if number > 0 {
             // The first worker finds out what the persistent files are, and runs the seeds.
-            while !prepared.load(Ordering::SeqCst) && !self.is_over() {
+            while !self.is_prepared() && !self.is_over() {
                 thread::sleep(Duration::from_millis(20));
             }
         }
@@ -212,9 +226,27 @@ impl FuzzCampaign {
         let mut worker = Worker::new(self, executor, files, seed)?;
         if number == 0 {
             worker.prepare(&self.listed)?;
-            prepared.store(true, Ordering::SeqCst);
+            self.prepared.store(true, Ordering::SeqCst);
         }
-        worker.run()
+        match &self.options.symbolic {
+            Some(options) if number + options.workers >= self.options.jobs.max(1) => {
+                SymbolicWorker::new(self, &self.search, options, worker).run()
+            }
+            _ => worker.run(),
+        }
+    }
+
+    /// Whether the seeds were run.
+    pub(crate) fn is_prepared(&self) -> bool {
+        self.prepared.load(Ordering::SeqCst)
+    }
+
+    /// The inputs to begin with.
+    pub(crate) fn seeds(&self) -> Vec<Vec<u8>> {
+        match &self.options.seeds[..] {
+            [] => vec![b"\n".to_vec()],
+            seeds => seeds.to_vec(),
+        }
     }
 
     pub(crate) fn mutation_options(&self) -> MutationOptions {
@@ -273,6 +305,15 @@ impl FuzzCampaign {
     }
 
     pub fn status(&self) -> CampaignStatus {
+        // The lock of the search is always taken first.
+        let symbolic = self.options.symbolic.as_ref().map(|_| {
+            let state = self.search.lock();
+            SymbolicStatus {
+                figures: state.figures.clone(),
+                progress: state.guide.progress(),
+                branches: state.branches.counts(),
+            }
+        });
         let shared = self.lock();
         CampaignStatus {
             elapsed: self.elapsed(),
@@ -286,7 +327,22 @@ impl FuzzCampaign {
             disk: shared.images.disk() + shared.corpus.disk(),
             unconfirmed: shared.unconfirmed,
             last_new_path: shared.last_new_path,
+            symbolic,
         }
+    }
+
+    /// The source lines of the program with operations on persistent memory, as far as symbolic workers know them.
+    pub fn operation_lines(&self) -> Vec<OperationLine> {
+        self.search.lock().guide.lines()
+    }
+
+    /// Source lines of branches on the input that went one way only, with the cause.
+    pub fn unsolved_branches(&self) -> Vec<(String, UnsolvedCause)> {
+        let mut state = self.search.lock();
+        let unsolved = state.branches.unsolved().into_iter();
+        unsolved
+            .map(|(pc, cause)| (state.guide.place(pc), cause))
+            .collect()
     }
 
     /// Writes how far the campaign is.

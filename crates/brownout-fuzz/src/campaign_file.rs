@@ -24,6 +24,9 @@ pub struct CampaignFile {
     pub is_server: bool,
     /// The patterns that select persistent files.
     pub patterns: Vec<String>,
+    /// The symbolic sources that determine what an input is, as the user has written them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symbolic: Vec<String>,
     /// The persistent files that the target has used, as in [`path_text`].
     pub files: Vec<String>,
     pub executions: u64,
@@ -38,6 +41,7 @@ impl CampaignFile {
             directory: path_text::to_text(directory),
             is_server: false,
             patterns,
+            symbolic: Vec::new(),
             files: Vec::new(),
             executions: 0,
             seconds: 0.0,
@@ -88,6 +92,7 @@ impl CampaignFile {
                 file.command.clone(),
                 file.directory.clone(),
                 file.patterns.clone(),
+                file.symbolic.clone(),
                 file.is_server,
             )
         };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brownout_engine::fuzz::Comparison;
-use brownout_recovery::Outcome;
+use brownout_recovery::{Outcome, RecordedPath, SymbolicInput};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;
@@ -40,6 +40,14 @@ pub trait Executor {
         input: &[u8],
         trace: &Path,
     ) -> Result<Outcome, FuzzError>;
+
+    /// Runs the target, and records its path from the first byte of these inputs on.
+    fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError>;
 
     /// Runs the target natively, and determines where it fails.
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError>;

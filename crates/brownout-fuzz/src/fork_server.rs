@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use brownout_engine::Repetition;
 use brownout_engine::fuzz::{Comparison, ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
-use brownout_recovery::{FuzzOutcome, FuzzSandbox, FuzzSandboxError, Outcome, Recovery};
+use brownout_recovery::{
+    FuzzOutcome, FuzzSandbox, FuzzSandboxError, Outcome, RecordedPath, Recovery, SymbolicInput,
+};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;
@@ -61,6 +63,11 @@ impl ForkServer {
         self.compared = None;
         if self.files.is_empty() {
             self.why_not = Some("its persistent files are not known yet".to_owned());
+            return;
+        }
+        if !self.target.strings.is_empty() {
+            let why = "inputs have its arguments or environment variables";
+            self.why_not = Some(why.to_owned());
             return;
         }
         match self.copied(false) {
@@ -238,6 +245,15 @@ impl Executor for ForkServer {
         trace: &Path,
     ) -> Result<Outcome, FuzzError> {
         self.starts.record(image, input, trace)
+    }
+
+    fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError> {
+        self.starts.record_path(image, input, inputs)
     }
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {

@@ -50,13 +50,17 @@ pub enum ImageOrigin {
         case: u64,
         event: u64,
     },
+    /// Bytes of `parent` were solved for. No run may be able to leave that.
+    Solved { parent: ImageId },
 }
 
 impl ImageOrigin {
     pub fn parent(&self) -> Option<ImageId> {
         match self {
             Self::Absent | Self::User => None,
-            Self::Left { parent, .. } | Self::Crash { parent, .. } => Some(*parent),
+            Self::Left { parent, .. } | Self::Crash { parent, .. } | Self::Solved { parent } => {
+                Some(*parent)
+            }
         }
     }
 }
@@ -90,6 +94,22 @@ impl StartImage {
             digest.to_le_bytes()
         });
         ImageId(xxh3_128(&digests.collect::<Vec<u8>>()))
+    }
+
+    /// The image with other bytes: the number of the file, the offset, and the byte.
+    pub fn with_bytes(&self, bytes: &[(usize, u64, u8)]) -> Self {
+        if bytes.is_empty() {
+            return self.clone();
+        }
+        let mut files = self.files.to_vec();
+        for &(file, offset, byte) in bytes {
+            if let Some(Some(content)) = files.get_mut(file)
+                && offset < content.len()
+            {
+                content.write(offset, &[byte]);
+            }
+        }
+        Self::new(files)
     }
 
     /// The same image, which shares the pages that are equal with its parent.
@@ -157,6 +177,15 @@ mod tests {
         assert_eq!(StartImage::new(vec![None]).id(), StartImage::default().id());
         let other = StartImage::new(vec![Some(content(4096, 0, 2))]);
         assert_ne!(one.id(), other.id());
+    }
+
+    #[test]
+    fn bytes_of_files_are_replaced_and_others_ignored() {
+        let image = StartImage::new(vec![Some(content(64, 0, 1))]);
+        let solved = image.with_bytes(&[(0, 3, 9), (0, 64, 9), (1, 0, 9)]);
+        let mut expected = content(64, 0, 1);
+        expected.write(3, &[9]);
+        assert_eq!(solved.id(), StartImage::new(vec![Some(expected)]).id());
     }
 
     #[test]

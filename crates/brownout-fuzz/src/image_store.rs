@@ -1,7 +1,7 @@
 //! The starting images of a campaign, each once, as changes of their parents: in memory and on disk (PMFuzz §4.5, §4.6).
 //!
 //! An image on disk is a file with its origin and the pages in which it differs from its parent. Roots differ from nothing. When the files
-//! take more than the limit, images without children are evicted, those first that were used least recently: their files lose the pages
+//! take more than the limit, images without children that a run has left are evicted, those first that were used least recently: their files lose the pages
 //! and keep the origin, from which the campaign builds the image again by running the input of the test case on the parent.
 
 use std::fs;
@@ -188,12 +188,16 @@ impl ImageStore {
         Ok(bytes.len() as u64)
     }
 
-    /// Removes the pages of images without children until the limit is kept. Roots stay.
+    /// Removes the pages of images without children until the limit is kept. Roots and solved images stay.
     fn evict(&mut self) -> Result<(), FuzzError> {
         while self.disk > self.limit {
             let candidates = self.images.iter().filter(|(_, image)| {
-                let is_root = image.origin.parent().is_none();
-                !is_root && image.children == 0 && image.image.is_some()
+                // What cannot be built again by running the target stays.
+                let is_built = matches!(
+                    image.origin,
+                    ImageOrigin::Left { .. } | ImageOrigin::Crash { .. }
+                );
+                is_built && image.children == 0 && image.image.is_some()
             });
             let oldest = candidates.min_by_key(|(_, image)| image.last_used);
             let Some((&id, image)) = oldest else {

@@ -13,14 +13,16 @@
 //! | `crash_images` | images that a crash of a recorded test case leaves |
 //! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
 //! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination`, `input_to_state` | new inputs from old ones |
+//! | `start_strings` | inputs that hold arguments and environment variables, too |
 //! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
+//! | `symbolic` | workers that solve for inputs instead of mutating them |
 //! | `campaign_file`, `figures` | what is kept on disk, so that a campaign can be continued |
 //! | `rules` | crashes and hangs of the target |
 //!
 //! The caller examines recordings of test cases with new paths: see [`Discovery`].
 //!
 //! Can miss: what no input within the time shows; interleavings of threads other than that of the schedule; input that does not come from
-//! standard input, the input file or clients.
+//! standard input, the input file, clients, arguments or environment variables.
 
 mod binary_strings;
 mod campaign;
@@ -43,11 +45,15 @@ mod minimization;
 mod mutation;
 pub mod rules;
 mod start_per_run;
+mod start_strings;
+mod symbolic;
 mod test_case;
 mod worker;
 
 pub use binary_strings::binary_strings;
-pub use campaign::{CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour};
+pub use campaign::{
+    CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour, SymbolicStatus,
+};
 pub use campaign_file::CampaignFile;
 pub use dictionary::{Dictionary, DictionaryError};
 pub use error::FuzzError;
@@ -57,4 +63,9 @@ pub use fork_server::ForkServer;
 pub use grammar::{Grammar, GrammarError};
 pub use image::{ImageId, ImageOrigin, StartImage};
 pub use start_per_run::{StartPerRun, TargetDescription};
+pub use start_strings::InputParts;
+pub use symbolic::{
+    OperationLine, PmProgress, SourceError, SymbolicBytes, SymbolicFigures, SymbolicKind,
+    SymbolicOptions, UnsolvedCause, UnsolvedCounts, strings,
+};
 pub use test_case::TestCase;

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_recovery::{
-    End, InputRun, Isolation, Outcome, Recovery, Sandbox, SandboxServerCommand,
+    End, InputRun, Isolation, Outcome, RecordedPath, Recovery, Sandbox, SandboxServerCommand,
+    StartString, SymbolicInput,
 };
 use brownout_trace::replay::Content;
 use rustix::process::Signal;
@@ -21,6 +22,8 @@ use crate::image::StartImage;
 
 /// A native run may take this many times the time limit before it counts as hung.
 const NATIVE_FACTOR: u32 = 4;
+/// A run whose path is recorded may take this many times the time limit.
+const PATH_FACTOR: u32 = 5;
 /// What a server gets after its last client.
 const CLIENT_SIGNALS: [i32; 2] = [Signal::TERM.as_raw(), Signal::KILL.as_raw()];
 
@@ -35,6 +38,8 @@ pub struct TargetDescription {
     /// Where the target finds its input. Nothing is written there outside of sandboxes.
     pub input: PathBuf,
     pub is_standard_input: bool,
+    /// The strings that come first in inputs, in place of those of the command.
+    pub strings: Vec<StartString>,
     /// Whether it is a server, and the input what its clients send.
     pub is_server: bool,
     /// What selects persistent files; empty if they are recognised by their use.
@@ -72,7 +77,15 @@ impl StartPerRun {
 impl StartPerRun {
     /// Runs the command line of the target on the user's terminal.
     pub fn run_interactively(&mut self, image: &StartImage, input: &[u8]) -> Result<(), FuzzError> {
-        Ok(self.sandbox.run_input_interactively(&image.files, input)?)
+        let rest = self.target.parts(input).rest;
+        Ok(self.sandbox.run_input_interactively(&image.files, &rest)?)
+    }
+
+    /// How the target runs on an input, and the bytes that it reads.
+    fn run_on(&self, input: &[u8]) -> (InputRun, Vec<u8>) {
+        let parts = self.target.parts(input);
+        let run = self.run.clone().with_strings(self.target.valued(&parts));
+        (run, parts.rest)
     }
 }
 
@@ -98,7 +111,8 @@ fn prepare(
 
 impl Executor for StartPerRun {
     fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
-        let (outcome, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        let (run, input) = self.run_on(input);
+        let (outcome, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
         let end = match outcome.end {
             _ if observation.timed_out => ExecutionEnd::TimedOut,
             _ if observation.ended_by_client => ExecutionEnd::Exited(0),
@@ -128,7 +142,8 @@ impl Executor for StartPerRun {
     }
 
     fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError> {
-        let (_, observation) = self.sandbox.count_input(&self.run, &image.files, input)?;
+        let (run, input) = self.run_on(input);
+        let (_, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
         Ok(observation.persistent().collect())
     }
 
@@ -148,14 +163,44 @@ impl Executor for StartPerRun {
                 path: trace.to_owned(),
                 source,
             })?;
+        let (run, input) = self.run_on(input);
         Ok(self
             .sandbox
-            .record_input(&self.run, &image.files, input, &Arc::new(file))?)
+            .record_input(&run, &image.files, &input, &Arc::new(file))?)
+    }
+
+    fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError> {
+        let folder = self.target.input.parent().unwrap_or(Path::new("/tmp"));
+        let answer = tempfile::tempfile_in(folder).map_err(|source| FuzzError::Write {
+            path: folder.to_owned(),
+            source,
+        })?;
+        let limit = self.target.time_limit * PATH_FACTOR;
+        let (run, input) = self.run_on(input);
+        let run = run.with_time_limit(limit);
+        let (_, path) =
+            self.sandbox
+                .record_path(&run, inputs, (&image.files, &input), &Arc::new(answer))?;
+        Ok(path)
     }
 
     fn diagnose(&mut self, image: &StartImage, input: &[u8]) -> Result<Outcome, FuzzError> {
         let limit = self.target.time_limit * NATIVE_FACTOR;
-        let mut outcome = self.sandbox.trace_input(&image.files, input, limit)?;
+        // The command of a sandbox is always the same, so another one is needed for other strings.
+        let mut outcome = match self.target.strings.is_empty() {
+            true => self.sandbox.trace_input(&image.files, input, limit)?,
+            false => {
+                let parts = self.target.parts(input);
+                let target = self.target.started_with(&parts);
+                let (mut sandbox, _) = prepare(&target, &self.files)?;
+                sandbox.trace_input(&image.files, &parts.rest, limit)?
+            }
+        };
         let is_asked = |signal: i32| CLIENT_SIGNALS.contains(&signal);
         if self.target.is_server && matches!(outcome.end, End::Signaled(signal) if is_asked(signal))
         {

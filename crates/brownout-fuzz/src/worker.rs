@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
-use brownout_recovery::End;
+use brownout_recovery::{End, RecordedPath, SymbolicInput};
 
 use crate::campaign::{Discovery, FuzzCampaign, Misbehaviour, recording};
 use crate::crash_images::RecordedCase;
@@ -34,7 +34,7 @@ pub struct Worker<'a> {
 
 /// An input to be tried, and where it comes from.
 #[derive(Clone)]
-struct Trial {
+pub(crate) struct Trial {
     input: Vec<u8>,
     image: ImageId,
     content: StartImage,
@@ -42,6 +42,31 @@ struct Trial {
     how: &'static str,
     /// Whether the image is only a proposal, which is added to the store if the execution shows something new.
     proposed: Option<ImageOrigin>,
+}
+
+impl Trial {
+    /// An input that was solved.
+    pub fn solved(
+        input: Vec<u8>,
+        image: ImageId,
+        content: StartImage,
+        parent: Option<u64>,
+    ) -> Self {
+        Self {
+            input,
+            image,
+            content,
+            parent,
+            how: "solved",
+            proposed: None,
+        }
+    }
+
+    /// The content is not that of the image but of one whose bytes were solved.
+    pub fn on_solved_image(mut self) -> Self {
+        self.proposed = Some(ImageOrigin::Solved { parent: self.image });
+        self
+    }
 }
 
 impl<'a> Worker<'a> {
@@ -61,10 +86,7 @@ impl<'a> Worker<'a> {
 
     /// Finds the persistent files, then runs the seeds, or the test cases of an earlier process, on the images that there are.
     pub fn prepare(&mut self, listed: &[(ListedCase, Vec<u8>)]) -> Result<(), FuzzError> {
-        let mut seeds = self.campaign.options.seeds.clone();
-        if seeds.is_empty() {
-            seeds.push(b"\n".to_vec());
-        }
+        let seeds = self.campaign.seeds();
         for seed in &seeds {
             // Until the files are known, the target sees those of the user.
             self.campaign.executions.fetch_add(1, Ordering::Relaxed);
@@ -246,7 +268,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The content of an image; `None` if it was evicted and cannot be built again.
-    fn image(&mut self, id: ImageId) -> Result<Option<StartImage>, FuzzError> {
+    pub(crate) fn image(&mut self, id: ImageId) -> Result<Option<StartImage>, FuzzError> {
         let (content, origin) = {
             let mut shared = self.campaign.lock();
             (shared.images.take(id), shared.images.origin(id).cloned())
@@ -325,12 +347,23 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    /// Runs an input, and keeps it if it shows something new. Crash images of what is kept are tried, too.
-    fn try_out(&mut self, trial: Trial) -> Result<(), FuzzError> {
+    /// Runs an input while its path is recorded.
+    pub(crate) fn record_path(
+        &mut self,
+        image: &StartImage,
+        input: &[u8],
+        inputs: &[SymbolicInput],
+    ) -> Result<RecordedPath, FuzzError> {
+        self.executor.record_path(image, input, inputs)
+    }
+
+    /// Runs an input, and keeps it if it shows something new. Crash images of what is kept are tried, too. Returns what was new about the input.
+    pub(crate) fn try_out(&mut self, trial: Trial) -> Result<Novelty, FuzzError> {
+        let mut first = None;
         let mut waiting = vec![trial];
         while let Some(trial) = waiting.pop() {
             if self.campaign.is_over() {
-                return Ok(());
+                break;
             }
             let mut execution = self.execute(&trial.content, &trial.input)?;
             if execution.may_use_others && self.is_new(&execution) {
@@ -344,23 +377,29 @@ impl<'a> Worker<'a> {
             }
             // What an execution that was cut off has shown depends on the load of the machine.
             if execution.end != ExecutionEnd::TimedOut {
-                waiting.extend(self.judge(trial, execution)?);
+                let (novelty, crashes) = self.judge(trial, execution)?;
+                first.get_or_insert(novelty);
+                waiting.extend(crashes);
             }
         }
-        Ok(())
+        Ok(first.unwrap_or(Novelty::Nothing))
     }
 
     fn is_new(&self, execution: &Execution) -> bool {
         self.campaign.lock().feedback.judge(execution) > Novelty::Nothing
     }
 
-    /// Keeps a test case if it shows something new. Returns crash images of it, to be tried.
-    fn judge(&mut self, trial: Trial, execution: Execution) -> Result<Vec<Trial>, FuzzError> {
+    /// Keeps a test case if it shows something new. Returns what is new, and crash images of it, to be tried.
+    fn judge(
+        &mut self,
+        trial: Trial,
+        execution: Execution,
+    ) -> Result<(Novelty, Vec<Trial>), FuzzError> {
         let (novelty, unseen) = {
             let mut shared = self.campaign.lock();
             let novelty = shared.feedback.judge(&execution);
             if novelty == Novelty::Nothing {
-                return Ok(Vec::new());
+                return Ok((novelty, Vec::new()));
             }
             let unseen = shared.feedback.unseen(&execution);
             if novelty == Novelty::Transition {
@@ -393,7 +432,7 @@ impl<'a> Worker<'a> {
         if novelty == Novelty::Transition {
             next.extend(self.record(&trial, case)?);
         }
-        Ok(next)
+        Ok((novelty, next))
     }
 
     /// Inputs that make comparisons of a test case equal, to be tried.

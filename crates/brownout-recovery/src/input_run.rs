@@ -2,16 +2,19 @@
 //!
 //! The sandbox shows the persistent files of the image, and discards what the target writes. The input is a file of the sandbox, too, and
 //! standard input if the target is not given its name. The target runs under the engine, under a schedule, so that time, random numbers and the
-//! order of its threads are the same in each run. Either its events are counted, or they are written to a trace.
+//! order of its threads are the same in each run. Its events are counted, or written to a trace, or its path through the code is recorded from the first
+//! symbolic byte on.
 //!
 //! Can miss: what the target does after the time limit.
 
 pub(crate) mod counting;
 pub(crate) mod host;
+mod path_run;
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +28,8 @@ use serde::{Deserialize, Serialize};
 use crate::file_content::write_content;
 use crate::path_text;
 use crate::{EngineRun, Execution, Outcome, RunRequest, RunnerError, Sandbox};
+
+pub use path_run::{LoadedModule, PathObservation, RecordedPath, SymbolicInput};
 
 /// What the sandbox may take longer than the target.
 const SLACK: Duration = Duration::from_secs(10);
@@ -45,8 +50,29 @@ pub struct InputRun {
     is_server: bool,
     schedule: (u64, u64),
     time_limit: Duration,
-    /// Write a trace instead of counts.
-    is_recorded: bool,
+    /// Values of arguments that replace those of the command, and of environment variables.
+    strings: Vec<(StartString, Vec<u8>)>,
+    observed: Observed,
+}
+
+/// What is observed of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Observed {
+    /// The number of times that things happened.
+    Counts,
+    /// All events, as a trace.
+    Trace,
+    /// The path from the first byte of these inputs on.
+    Path(Vec<SymbolicInput>),
+}
+
+/// A string that a target is started with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum StartString {
+    /// An argument; the first one behind the name of the program is 1.
+    Argument(u32),
+    /// The value of an environment variable.
+    Variable(String),
 }
 
 impl InputRun {
@@ -67,7 +93,8 @@ impl InputRun {
             is_server: false,
             schedule: (1, ThreadSchedule::LENGTH),
             time_limit: Duration::from_secs(1),
-            is_recorded: false,
+            strings: Vec::new(),
+            observed: Observed::Counts,
         }
     }
 
@@ -109,6 +136,33 @@ impl InputRun {
     pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
         self.time_limit = time_limit;
         self
+    }
+
+    /// The target is started with these strings.
+    pub fn with_strings(mut self, strings: Vec<(StartString, Vec<u8>)>) -> Self {
+        self.strings = strings;
+        self
+    }
+
+    /// The same run, of which something else is observed.
+    fn observing(&self, observed: Observed) -> Self {
+        Self {
+            observed,
+            ..self.clone()
+        }
+    }
+
+    /// The program and its arguments.
+    fn words(&self) -> Vec<OsString> {
+        let mut words = crate::held_run::os_texts(&self.command);
+        for (string, value) in &self.strings {
+            if let StartString::Argument(number) = string
+                && let Some(word) = words.get_mut(*number as usize)
+            {
+                *word = OsString::from_vec(value.clone());
+            }
+        }
+        words
     }
 }
 
@@ -170,10 +224,7 @@ impl Sandbox {
     ) -> Result<(Outcome, InputObservation), RunnerError> {
         let memory = rustix::fs::memfd_create("input-run", MemfdFlags::CLOEXEC);
         let file: Arc<File> = Arc::new(memory.map_err(io::Error::from).map_err(failed)?.into());
-        let run = InputRun {
-            is_recorded: false,
-            ..run.clone()
-        };
+        let run = run.observing(Observed::Counts);
         let outcome = self.run_input(&run, image, input, &file)?;
         let mut answer = Vec::new();
         let mut reader = &*file;
@@ -192,10 +243,7 @@ impl Sandbox {
         input: &[u8],
         trace: &Arc<File>,
     ) -> Result<Outcome, RunnerError> {
-        let run = InputRun {
-            is_recorded: true,
-            ..run.clone()
-        };
+        let run = run.observing(Observed::Trace);
         self.run_input(&run, image, input, trace)
     }
 

@@ -22,7 +22,7 @@
 //! | `reads` | what a recovery opens and reads of the persistent files |
 //! | `fuzzing` | a target that is executed on one input after the other |
 //! | `held_run` | a target that is run again while its threads are held |
-//! | `input_run` | a target that is run on an input, and what it does is counted or recorded |
+//! | `input_run` | a target that is run on an input, and what it does is counted or recorded, or its path |
 //! | `tracer`, `arch` | the stack of a recovery that failed |
 //! | `command_check`, `command_line`, `hidden_status`, `program_digest`, `run_monitor`, `stall`, `readiness`, `process_tree` | starting a recovery, waiting for its end, enforcing limits |
 //!
@@ -71,7 +71,10 @@ pub use file_content::write_content;
 pub use fuzzing::{FuzzOutcome, FuzzSandbox, FuzzSandboxError};
 pub use held_run::HeldRun;
 pub use hidden_status::{HiddenStatus, hidden_status};
-pub use input_run::{InputObservation, InputRun};
+pub use input_run::{
+    InputObservation, InputRun, LoadedModule, PathObservation, RecordedPath, StartString,
+    SymbolicInput,
+};
 pub use outcome::{Actor, End, Orphans, Outcome, RawFrame};
 pub use program_digest::{may_depend_on_event, program_digest};
 pub use reads::{

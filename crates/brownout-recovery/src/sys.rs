@@ -1,7 +1,7 @@
 //! System calls and numbers that rustix does not have. Together with `arch`, this is the only file of the crate that uses
 //! libc; all others use rustix.
 
-use std::ffi::{CStr, c_int, c_long, c_uint, c_ulong, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_long, c_uint, c_ulong, c_void};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -102,6 +102,12 @@ pub fn signal_namespace(signal: Signal) -> io::Result<()> {
     );
     // SAFETY: touches no memory.
     check(unsafe { libc::kill(-1, signal.as_raw()) }.into()).map(drop)
+}
+
+/// Sets an environment variable of this process, which has no other thread yet.
+pub fn set_variable(name: &str, value: &OsStr) {
+    // SAFETY: the only caller is an engine host before it starts its first thread, so nothing reads the environment meanwhile.
+    unsafe { std::env::set_var(name, value) };
 }
 
 /// Kills every process of the PID namespace but its first and this one. To be called only in a namespace of a sandbox.

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{CrashCoverage, LeftOut, ReadsSummary, Reason, Reasons};
+use crate::{CrashCoverage, LeftOut, ReadsSummary, Reason, Reasons, SymbolicCoverage};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +49,9 @@ pub struct Conclusion {
     /// What recovery opens and reads; `None` if no crash was tested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_reads: Option<ReadsSummary>,
+    /// What symbolic execution has done; `None` if no input was solved for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbolic: Option<SymbolicCoverage>,
 }
 
 /// Why a run is not conclusive.

@@ -37,6 +37,7 @@ mod source_fix;
 mod stack;
 mod stored_file;
 mod suppression;
+mod symbolic_coverage;
 
 pub use baseline::{Baseline, BaselineError};
 pub use conclusion::{Conclusion, Problem, RunEnd};
@@ -69,3 +70,4 @@ pub use suppression::{
     SuppressionError, SuppressionOrigin, Suppressions, TomlError, UnusedSuppression, ValgrindError,
     suppressions_for,
 };
+pub use symbolic_coverage::SymbolicCoverage;

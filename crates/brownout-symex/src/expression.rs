@@ -480,34 +480,45 @@ impl Dag {
         self.evaluate(of, &mut known)
     }
 
-    /// The value of an expression, given those of some of its parts.
+    /// The value of an expression, given those of some of its parts, to which those of others are added.
     pub fn evaluate(&self, of: Expr, known: &mut FxHashMap<Expr, u128>) -> Option<u128> {
-        if let Some(&value) = known.get(&of) {
-            return Some(value);
+        // Without recursion over the depth of the expression, which a loop of the target can make as large as it likes.
+        let mut waiting = vec![of];
+        while let Some(&next) = waiting.last() {
+            if known.contains_key(&next) {
+                waiting.pop();
+                continue;
+            }
+            let before = waiting.len();
+            waiting.extend(self.operands(next).filter(|it| !known.contains_key(it)));
+            if waiting.len() == before {
+                let value = self.apply(next, known)?;
+                known.insert(next, value & ones(self.width(next)));
+                waiting.pop();
+            }
         }
-        let width = self.width(of);
-        let value = match self.node(of) {
+        known.get(&of).copied()
+    }
+
+    /// The value of a node whose operands have theirs.
+    fn apply(&self, of: Expr, known: &FxHashMap<Expr, u128>) -> Option<u128> {
+        Some(match self.node(of) {
             Node::Constant(value) => value,
             Node::Variable(_) => return None,
-            Node::Not(a) => !self.evaluate(a, known)?,
+            Node::Not(a) => !known[&a],
             Node::Binary(BinaryOperation::Concat, high, low) => {
-                let split = self.width(low);
-                self.evaluate(high, known)? << split | self.evaluate(low, known)?
+                known[&high] << self.width(low) | known[&low]
             }
             Node::Binary(operation, a, b) => {
-                let (x, y) = (self.evaluate(a, known)?, self.evaluate(b, known)?);
-                compute(operation, x, y, self.width(a))
+                compute(operation, known[&a], known[&b], self.width(a))
             }
-            Node::Extract(a, low) => self.evaluate(a, known)? >> low,
-            Node::ZeroExtend(a) => self.evaluate(a, known)?,
-            Node::SignExtend(a) => signed(self.evaluate(a, known)?, self.width(a)) as u128,
-            Node::Select(c, a, b) => match self.evaluate(c, known)? {
-                0 => self.evaluate(b, known)?,
-                _ => self.evaluate(a, known)?,
+            Node::Extract(a, low) => known[&a] >> low,
+            Node::ZeroExtend(a) => known[&a],
+            Node::SignExtend(a) => signed(known[&a], self.width(a)) as u128,
+            Node::Select(c, a, b) => match known[&c] {
+                0 => known[&b],
+                _ => known[&a],
             },
-        };
-        let value = value & ones(width);
-        known.insert(of, value);
-        Some(value)
+        })
     }
 }

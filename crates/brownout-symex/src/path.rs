@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::expression::{Dag, Expr};
 
@@ -13,7 +13,7 @@ pub enum ConcretisationCause {
     Instruction,
     /// It is a part of an address.
     Address,
-    /// It is the number of repetitions of a string instruction.
+    /// It is the number of repetitions of a string instruction, or the distance of a shift that is modelled for known distances only.
     Count,
 }
 
@@ -129,4 +129,6 @@ pub struct ReplayedPath {
     pub executed: FxHashSet<u64>,
     /// Indirect branches with where they went.
     pub indirect: FxHashSet<(u64, u64)>,
+    /// The bytes of memory that depend on the input at the end of the path.
+    pub memory: FxHashMap<u64, Expr>,
 }

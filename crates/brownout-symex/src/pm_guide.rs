@@ -97,6 +97,11 @@ impl PmGuide {
         (self.operations.len(), reached.count())
     }
 
+    /// All operations on persistent memory, and whether a path has reached them.
+    pub fn all_operations(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        self.operations.iter().map(|(pc, reached)| (*pc, *reached))
+    }
+
     /// The operations that no path has reached, in the order of their addresses.
     pub fn unreached(&self) -> Vec<u64> {
         let unreached = self.operations.iter().filter(|(_, reached)| !**reached);

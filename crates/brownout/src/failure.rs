@@ -125,7 +125,7 @@ pub enum Failure {
     )]
     NotOurs { path: PathBuf },
     #[error(
-        "`{}` contains a campaign of `brownout fuzz`, which is not replaced; choose another directory with --out, or remove it",
+        "`{}` contains a campaign of `brownout fuzz` or `brownout symex`, which is not replaced; choose another directory with --out, or remove it",
         path.display()
     )]
     HoldsCampaign { path: PathBuf },
@@ -155,6 +155,8 @@ pub enum Failure {
     NoSeeds { path: PathBuf },
     #[error("an argument of the program is not UTF-8: {}", argument.display())]
     ArgumentNotUtf8 { argument: OsString },
+    #[error("cannot solve for `{input}`: {why}")]
+    NotSymbolic { input: String, why: String },
     #[error("cannot run `{}`: {why}", program.display())]
     FuzzedProgram { program: OsString, why: String },
     #[error("@@ and --server exclude each other: the input is a file, or what clients send")]

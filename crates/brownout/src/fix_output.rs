@@ -52,6 +52,9 @@ pub fn print_human(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::
 }
 
 fn status(repair: &FindingRepair) -> String {
+    if let Some(why) = repair.refusal.as_ref().filter(|_| repair.is_suggestion) {
+        return format!("suggested: {why}");
+    }
     if let Some(why) = &repair.refusal {
         return format!("not repaired: {why}");
     }
@@ -82,14 +85,27 @@ fn summary(repairs: &Repairs, repaired: usize) -> Vec<String> {
     let counts = &repairs.counts;
     if repaired > 0 {
         let mut added = vec![
-            number_of(counts.flushes, "flush").replace("flushs", "flushes"),
-            number_of(counts.fences, "fence"),
+            operations(counts.flushes, "flush"),
+            operations(counts.fences, "fence"),
         ];
         if counts.syncs > 0 {
             added = vec![number_of(counts.syncs, "sync")];
         }
+        let removed = [
+            (counts.removed_flushes, "flush"),
+            (counts.removed_fences, "fence"),
+            (counts.removed_syncs, "sync"),
+        ];
+        let removed = removed.into_iter().filter(|(count, _)| *count > 0);
+        let removed: Vec<String> = removed
+            .map(|(count, noun)| operations(count, noun))
+            .collect();
+        let removes = match removed.is_empty() {
+            true => String::new(),
+            false => format!(", and removes {}", removed.join(" and ")),
+        };
         sentences.push(format!(
-            "in the recorded run, the patch adds {}",
+            "in the recorded run, the patch adds {}{removes}",
             added.join(" and ")
         ));
         if !repairs.is_minimal {
@@ -114,6 +130,10 @@ fn summary(repairs: &Repairs, repaired: usize) -> Vec<String> {
     sentences
 }
 
+fn operations(count: u64, noun: &str) -> String {
+    number_of(count, noun).replace("flushs", "flushes")
+}
+
 /// Prints one JSON object for each finding, and one for the patch of all.
 pub fn print_json(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::Result<()> {
     for repair in &repairs.findings {
@@ -124,6 +144,7 @@ pub fn print_json(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::R
             "repaired": repair.is_repaired(),
             "proof": proof_name(repair),
             "reason": repair.refusal,
+            "suggested": repair.is_suggestion,
             "doubt": repair.doubt,
             "covered": repair.is_covered,
             "code": repair.code,
@@ -145,6 +166,9 @@ pub fn print_json(repairs: &Repairs, here: &Path, out: &mut impl Write) -> io::R
         "flushes_added": counts.flushes,
         "fences_added": counts.fences,
         "syncs_added": counts.syncs,
+        "flushes_removed": counts.removed_flushes,
+        "fences_removed": counts.removed_fences,
+        "syncs_removed": counts.removed_syncs,
         "minimal": repairs.is_minimal,
         "new_findings": added,
     });

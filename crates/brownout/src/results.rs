@@ -7,7 +7,7 @@ use brownout_crash::rules::UNPERSISTED_READ;
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{
     Baseline, Conclusion, Covered, CrashCoverage, Evidence, Finding, FindingId, LeftOut,
-    ReadsSummary, Reason, ReasonKind, Report, RuleInfo, Subject,
+    ReadsSummary, Reason, ReasonKind, Report, RuleInfo, Subject, SymbolicCoverage,
 };
 
 use crate::console::Console;
@@ -51,6 +51,8 @@ pub struct Results {
     pub left_out: LeftOut,
     /// What recovery opens and reads.
     reads: Option<ReadsSummary>,
+    /// What symbolic execution has done.
+    pub symbolic: Option<SymbolicCoverage>,
     /// The functions of the target at whose callers findings are shown.
     pub wrappers: WrapperFunctions,
     /// What earlier results that these contain say about findings known from a baseline.
@@ -78,6 +80,7 @@ impl Results {
             examined_reads: false,
             left_out: LeftOut::default(),
             reads: None,
+            symbolic: None,
             wrappers: WrapperFunctions::default(),
             known: Baseline::default(),
             recovery: None,
@@ -559,6 +562,7 @@ impl Results {
             crash: self.crash,
             left_out: self.left_out,
             recovery_reads: self.reads,
+            symbolic: self.symbolic,
             ..conclusion
         };
         (report, (code, self.shortfalls), decided)

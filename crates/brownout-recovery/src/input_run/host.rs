@@ -1,7 +1,9 @@
-//! The side of the engine host: runs the target of an [`InputRun`] and answers with counts or a trace.
+//! The side of the engine host: runs the target of an [`InputRun`] and answers with counts, a trace or a path.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +13,8 @@ use std::thread;
 use std::time::SystemTime;
 
 use brownout_engine::{
-    Notice, OnFull, Repetition, Target, TargetOptions, ThreadSchedule, WatchedFunction,
+    Notice, OnFull, Repetition, SymbolicSource, Target, TargetOptions, ThreadSchedule,
+    WatchedFunction,
 };
 use brownout_trace::replay::PAGE;
 use brownout_trace::selection::Patterns;
@@ -19,7 +22,7 @@ use brownout_trace::{Header, ProcessEnd, TraceWriter};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::counting::{CountedEvents, edges_of};
-use super::{FilePages, InputObservation, InputRun};
+use super::{FilePages, InputObservation, InputRun, Observed, StartString, path_run};
 use crate::held_run::os_texts;
 use crate::sandbox_server::HostError;
 use crate::{path_text, sys};
@@ -40,32 +43,43 @@ pub fn run(
         let input = path_text::from_text(&run.input).unwrap_or_default();
         rustix::stdio::dup2_stdin(File::open(input)?)?;
     }
-    match run.is_recorded {
-        true => record(&run, output, repetition, has_own_pids),
-        false => count(&run, &output, repetition, has_own_pids),
+    for (string, value) in &run.strings {
+        if let StartString::Variable(name) = string {
+            sys::set_variable(name, OsStr::from_bytes(value));
+        }
+    }
+    match &run.observed {
+        Observed::Trace => record(&run, output, repetition, has_own_pids),
+        Observed::Counts => count(&run, &output, repetition, has_own_pids),
+        Observed::Path(inputs) => path_run::host(&run, inputs, &output, repetition, has_own_pids),
     }
 }
 
-fn prepare(run: &InputRun, repetition: Repetition) -> Result<Target, HostError> {
+/// The target, observed as the run says. `symbolic` are the inputs of which the path is recorded.
+pub(super) fn prepare(
+    run: &InputRun,
+    repetition: Repetition,
+    symbolic: Vec<SymbolicSource>,
+) -> Result<Target, HostError> {
     let (seed, length) = run.schedule;
     let watch = run.watch.iter().map(|(name, arguments)| WatchedFunction {
         name: name.clone().into(),
         arguments: *arguments,
     });
     Ok(Target::prepare(&TargetOptions {
-        command: os_texts(&run.command),
-        loads: !run.is_recorded,
+        command: run.words(),
+        loads: run.observed == Observed::Counts,
         locks: false,
-        shared_loads: run.is_recorded,
+        shared_loads: run.observed == Observed::Trace,
         reads: false,
-        coverage: !run.is_recorded,
+        coverage: run.observed == Observed::Counts,
         watch: watch.collect(),
         on_full: OnFull::Continue,
         repetition: Some(repetition),
         hold: None,
         patch: None,
         schedule: Some(ThreadSchedule { seed, length }),
-        symbolic: Vec::new(),
+        symbolic,
         client: match run.is_server {
             true => path_text::from_text(&run.input),
             false => None,
@@ -79,7 +93,7 @@ fn count(
     repetition: Repetition,
     has_own_pids: bool,
 ) -> Result<ProcessEnd, HostError> {
-    let target = prepare(run, repetition)?;
+    let target = prepare(run, repetition, Vec::new())?;
     let here = std::env::current_dir()?;
     let patterns = Patterns::new(&os_texts(&run.patterns), &here)?;
     let ((ended, counts), timed_out) = limited(run, has_own_pids, || {
@@ -122,10 +136,10 @@ fn record(
     repetition: Repetition,
     has_own_pids: bool,
 ) -> Result<ProcessEnd, HostError> {
-    let target = prepare(run, repetition)?;
+    let target = prepare(run, repetition, Vec::new())?;
     let header = Header {
         brownout_version: env!("CARGO_PKG_VERSION").to_owned(),
-        command: os_texts(&run.command),
+        command: run.words(),
         cwd: std::env::current_dir()?,
         pm: os_texts(&run.patterns),
         loads: false,
@@ -140,7 +154,7 @@ fn record(
 }
 
 /// Processes that the target leaves behind are not waited for.
-fn end_with_target(notice: Notice<'_>) {
+pub(super) fn end_with_target(notice: Notice<'_>) {
     if let Notice::Waiting = notice {
         // The engine stops waiting when this process is asked to end.
         let _ = kill_process(getpid(), Signal::TERM);
@@ -148,7 +162,7 @@ fn end_with_target(notice: Notice<'_>) {
 }
 
 /// Runs a target, and kills it when its time is over. Returns whether that happened.
-fn limited<T>(
+pub(super) fn limited<T>(
     run: &InputRun,
     has_own_pids: bool,
     target: impl FnOnce() -> Result<T, HostError>,

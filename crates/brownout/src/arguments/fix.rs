@@ -40,6 +40,12 @@ pub struct FixArgs {
     #[arg(long)]
     pub apply: bool,
 
+    /// Also suggest to remove flushes, fences and log entries that do nothing
+    ///
+    /// What one run does not need another may. With --build, what the rebuilt program shows to be unnecessary is a part of the patch.
+    #[arg(long)]
+    pub performance: bool,
+
     /// Write the patch to FILE
     #[arg(long, value_name = "FILE")]
     pub patch: Option<PathBuf>,

@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use brownout_fuzz::SymbolicBytes;
 use clap::Args;
 
-use super::FindingArgs;
-use super::values::{duration, length, probability, size};
+use super::CampaignArgs;
+use super::symex::symbolic_source;
+use super::values::{duration, length};
 
 /// Generate inputs and persistent files for a program, and report the bugs that they reach
 ///
@@ -29,29 +31,12 @@ use super::values::{duration, length, probability, size};
   brownout fuzz --grammar kv.grammar --jobs 8 --out nightly -- ./kvstore /mnt/pmem/pool
   brownout replay nightly 3f2a")]
 pub struct FuzzArgs {
-    /// Treat files that match GLOB as persistent memory
-    ///
-    /// As for `brownout check`. Can be given more than once.
-    #[arg(long = "pm", value_name = "GLOB")]
-    pub patterns: Vec<OsString>,
-
-    /// Where to write the results [default: brownout.out]
-    ///
-    /// A campaign of the same program in DIR is continued; other results of brownout in DIR are replaced. A directory that holds anything else is
-    /// refused.
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-
     /// The program is a server: the input is what clients send to the socket at which it listens
     ///
     /// A line of two percent signs in the input begins another connection. When the input is consumed and all threads wait, the program is asked to end
     /// by SIGTERM, and killed if it waits again. The network is private, so that ports are free.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "symex")]
     pub server: bool,
-
-    /// Begin with the inputs in DIR, such as a test suite has them; a queue of AFL is one, too
-    #[arg(long, value_name = "DIR")]
-    pub seeds: Option<PathBuf>,
 
     /// Use the tokens of a dictionary in AFL's format; words from the program's own strings are always used
     #[arg(long, value_name = "FILE")]
@@ -63,66 +48,26 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "FILE")]
     pub grammar: Option<PathBuf>,
 
-    /// Test crashes of inputs with a new path: run CMD on crash images, as `brownout check --recover` does
-    #[arg(long, value_name = "CMD")]
-    pub recover: Option<String>,
-
-    /// Exit statuses of recovery that mean success [default: 0]
-    #[arg(
-        long,
-        value_name = "STATUS",
-        value_delimiter = ',',
-        requires = "recover"
-    )]
-    pub recover_success: Vec<i32>,
-
-    /// The time limit of a recovery [default: from its duration without a crash]
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "recover")]
-    pub recover_time_limit: Option<Duration>,
-
-    /// How long crashes of one input are tested [default: 2s]
-    #[arg(long, value_name = "TIME", value_parser = duration, requires = "recover")]
-    pub crash_budget: Option<Duration>,
-
-    /// Number of executions at the same time [default: the number of processors]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
-    pub jobs: Option<u32>,
-
-    /// Stop after this time, such as 30s, 10m or 8h
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub time_limit: Option<Duration>,
-
-    /// How long an execution may take before the program counts as hung
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
-    pub timeout: Duration,
-
-    /// The probability with which a crash image is taken before a store; it is always taken before a fence or sync that orders stores
-    #[arg(long, value_name = "P", value_parser = probability, default_value = "0.02")]
-    pub crash_rate: f64,
-
-    /// How much disk the images to start on may take; images beyond that are built again when they are needed
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
-    pub disk_limit: u64,
-
     /// Inputs are not longer than this
     #[arg(long, value_name = "SIZE", value_parser = length, default_value = "64K")]
     pub longest_input: u64,
 
-    /// Determines all random choices; with --jobs 1, the same number gives the same campaign
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub random_seed: u64,
+    /// Let one worker solve for inputs that no mutation finds, as `brownout symex` does
+    ///
+    /// There are at least two workers then.
+    #[arg(long)]
+    pub symex: bool,
+
+    /// What --symex solves for [default: the input]: see `brownout symex --help`
+    #[arg(long, value_name = "SOURCE", value_parser = symbolic_source, requires = "symex")]
+    pub symbolic: Vec<SymbolicBytes>,
+
+    /// How long --symex looks for an input that takes one branch
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s", requires = "symex")]
+    pub query_time: Duration,
 
     #[command(flatten)]
-    pub findings: FindingArgs,
-
-    /// The program to run, and its arguments; @@ stands for the path of the input file
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        value_names = ["PROGRAM", "ARGS"],
-        num_args = 1..
-    )]
-    pub command: Vec<OsString>,
+    pub campaign: CampaignArgs,
 }
 
 /// Of the process that becomes a server, or of its client.

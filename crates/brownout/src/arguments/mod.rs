@@ -1,5 +1,6 @@
 //! The command-line arguments and their help texts.
 
+mod campaign;
 mod check;
 mod crash;
 mod demo;
@@ -19,6 +20,7 @@ mod recording;
 mod replay;
 mod report;
 mod stat;
+mod symex;
 pub mod target_end;
 mod values;
 
@@ -26,6 +28,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub use campaign::CampaignArgs;
 pub use check::CheckArgs;
 pub use crash::{CrashArgs, CrashTestArgs, TearingArg, strategy};
 pub use demo::DemoArgs;
@@ -45,6 +48,7 @@ pub use recording::{CoverageFormat, OnFull, RecordingArgs};
 pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use stat::StatArgs;
+pub use symex::SymexArgs;
 pub use values::{duration, readiness};
 
 use crate::exit_code::ExitCode;
@@ -85,6 +89,7 @@ pub enum Command {
     Crash(CrashArgs),
     Replay(ReplayArgs),
     Fuzz(FuzzArgs),
+    Symex(SymexArgs),
     Fix(FixArgs),
     Merge(MergeArgs),
     Report(ReportArgs),

@@ -11,8 +11,8 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output;
 use crate::fix::{
-    FindingRepair, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building, prove_by_running,
-    repair_findings,
+    FindingRepair, FixRequest, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building,
+    prove_by_running, repair_findings,
 };
 use crate::fix_output::{print_human, print_json};
 use crate::output_directory::write_file;
@@ -25,13 +25,16 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     check_names(arguments, &report)?;
     let trace = directory.trace()?;
     let settings = settings(arguments, &report, console)?;
-    let logs = arguments.build.is_some();
+    let request = FixRequest {
+        named: &arguments.findings,
+        builds: arguments.build.is_some(),
+        removes: arguments.performance,
+    };
     let mut repairs = repair_findings(
         &report,
-        &arguments.findings,
+        request,
         (&arguments.directory, &trace),
         &settings,
-        logs,
         console,
     )?;
     if let Some(command) = &arguments.build {
@@ -132,14 +135,13 @@ fn conclude(
     let mut others = repairs
         .findings
         .iter()
-        .filter(|repair| repair.finding.rule != ON_REQUEST);
+        .filter(|repair| repair.finding.rule != ON_REQUEST && !repair.is_about_removal());
     let none_reparable = counted.is_empty() && others.next().is_some();
     if arguments.apply && !repairs.combined.is_empty() {
         let is_proven =
             |repair: &&FindingRepair| repair.refusal.is_none() || repair.patch.is_empty();
-        let as_asked =
-            arguments.build.is_none() || repairs.findings.iter().all(|repair| is_proven(&repair));
-        match as_asked && !adds_bug {
+        let is_shown = repairs.findings.iter().all(|repair| is_proven(&repair));
+        match is_shown && !adds_bug {
             true => {
                 repairs.combined.write(arguments.force)?;
                 for file in &repairs.combined.files {

@@ -1,26 +1,27 @@
-//! `brownout fuzz`: generates inputs and images, and examines those that take the program along a new path through persistent memory.
+//! `brownout fuzz` and `brownout symex`: generate inputs and images, and examine those that take the program along a new path through persistent memory.
 //!
 //! Workers of the campaign run the program. This thread receives what they find, examines it with the machinery of `check`, and says how far
 //! it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
 
+mod approach;
 mod examination;
 mod status_line;
+mod symbolic_report;
 mod target;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use brownout_engine::CLIENT_DIVIDER;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
-    CampaignFile, CampaignOptions, CampaignStatus, Dictionary, Discovery, Figures, ForkServer,
-    FuzzCampaign, FuzzError, Grammar, TargetDescription, binary_strings,
+    CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
+    FuzzError, SymbolicKind, TargetDescription,
 };
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_trace::selection::Patterns;
 
-use crate::arguments::{CrashTestArgs, FuzzArgs};
+use crate::arguments::{CampaignArgs, CrashTestArgs, FuzzArgs, SymexArgs};
 use crate::console::Console;
 use crate::crash_test::{Interrupt, Plan, program_file};
 use crate::decisions::Decisions;
@@ -32,9 +33,11 @@ use crate::quantity::number_of;
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::stored_results::read_findings;
+use approach::Approach;
 use examination::Examiner;
 use status_line::StatusLine;
 
+use target::PLACE;
 pub use target::{describe_target, with_client};
 
 /// How long crashes of one input are tested, unless the user says otherwise.
@@ -44,7 +47,22 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often the state of the campaign is written.
 const SAVE_INTERVAL: Duration = Duration::from_secs(5);
 
+/// Runs `brownout fuzz`.
 pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure> {
+    run_campaign(&arguments.campaign, Approach::of_fuzz(arguments)?, console)
+}
+
+/// Runs `brownout symex`.
+pub fn run_symbolic(arguments: &SymexArgs, console: &Console) -> Result<ExitCode, Failure> {
+    run_campaign(&arguments.campaign, Approach::of_symex(arguments)?, console)
+}
+
+fn run_campaign(
+    arguments: &CampaignArgs,
+    approach: Approach,
+    console: &Console,
+) -> Result<ExitCode, Failure> {
+    let doing = approach.doing;
     let out = arguments.out.as_deref();
     let (settings, out) =
         Settings::with_out(out, &arguments.findings, &arguments.patterns, console)?;
@@ -52,9 +70,9 @@ pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure>
     let decisions = Decisions::read(&settings)?;
     let mut directory = OutputDirectory::claim_for_campaign(&out)?;
     let root = root_of(&directory)?;
-    let target = describe_target(arguments, &settings, &root)?;
-    let mut options = campaign_options(arguments, &settings, &root)?;
-    let file = campaign_file(arguments, &settings)?;
+    let target = describe_target(arguments, &approach, &settings, &root)?;
+    let file = campaign_file(arguments, &approach, &settings)?;
+    let options = campaign_options(arguments, approach, &settings, &root)?;
     let earlier = CampaignFile::read(&root)?;
     let mut results = Results::new(planned(arguments, &settings), Vec::new());
     results.fuzzed = true;
@@ -73,18 +91,13 @@ pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure>
             earlier
         }
         None => {
-            let doing = "fuzzing the program";
             results.replace_earlier(&decisions, &settings, &mut directory, doing)?;
             file
         }
     };
-    results.write_unfinished(&decisions, &settings, &directory, "fuzzing the program")?;
+    results.write_unfinished(&decisions, &settings, &directory, doing)?;
     results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     let interrupt = Interrupt::catch().map_err(Failure::Signals)?;
-    options.jobs = arguments.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, |number| number.get()),
-        |jobs| jobs as usize,
-    );
     let (campaign, discoveries) = FuzzCampaign::new(options, file)?;
     let mut examiner = Examiner::new(
         &campaign,
@@ -93,6 +106,7 @@ pub fn run(arguments: &FuzzArgs, console: &Console) -> Result<ExitCode, Failure>
         plan.as_ref(),
         &directory,
         results,
+        doing,
         console,
     );
     let limits = Limits {
@@ -151,6 +165,8 @@ fn supervise(
     let mut saved = Duration::ZERO;
     let mut mode = None;
     while !limits.are_reached(campaign) {
+        // Symbolic workers may have nothing left to try. What they have found is examined all the same.
+        let was_over = campaign.is_over();
         match discoveries.recv_timeout(TICK) {
             Ok(Discovery::Failed(error)) => return Err(error),
             Ok(discovery) => {
@@ -161,6 +177,7 @@ fn supervise(
                     examiner.note_failure(&failure);
                 }
             }
+            Err(RecvTimeoutError::Timeout) if was_over => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
@@ -191,6 +208,7 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
     let status = campaign.status();
     results.add_tested(summary(&status));
     let is_complete = ended.is_ok();
+    symbolic_report::conclude(campaign, &status, results);
     if let Err(error) = ended {
         let why = match error.is_full_disk() {
             true => format!(
@@ -214,7 +232,8 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
     }
-    if is_complete && !campaign.files().is_empty() && !campaign.may_have_used_input() {
+    let is_fuzzed = is_complete && status.symbolic.is_none();
+    if is_fuzzed && !campaign.files().is_empty() && !campaign.may_have_used_input() {
         let why = format!(
             "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
              belongs, or give --server if clients send it"
@@ -303,7 +322,7 @@ fn write_minimal_corpus(campaign: &FuzzCampaign, root: &Path, results: &mut Resu
 }
 
 /// How crashes of one input are tested; `None` if there is no recovery.
-fn crash_plan(arguments: &FuzzArgs, settings: &Settings) -> Result<Option<Plan>, Failure> {
+fn crash_plan(arguments: &CampaignArgs, settings: &Settings) -> Result<Option<Plan>, Failure> {
     let given = CrashTestArgs {
         recover: arguments.recover.clone(),
         recover_success: arguments.recover_success.clone(),
@@ -324,36 +343,27 @@ fn crash_plan(arguments: &FuzzArgs, settings: &Settings) -> Result<Option<Plan>,
 }
 
 fn campaign_options(
-    arguments: &FuzzArgs,
+    arguments: &CampaignArgs,
+    approach: Approach,
     settings: &Settings,
     root: &Path,
 ) -> Result<CampaignOptions, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
-    let mut tokens = match &arguments.dict {
-        Some(path) => Dictionary::read(path)?.tokens,
-        None => Vec::new(),
-    };
-    if arguments.server {
-        tokens.push(CLIENT_DIVIDER.to_vec());
-    }
-    if let Some(program) = arguments.command.first() {
-        tokens.extend(binary_strings(&program_file(Path::new(program))));
-    }
     Ok(CampaignOptions {
         out: root.to_owned(),
-        seeds: arguments.seeds.as_deref().map_or(Ok(Vec::new()), seeds)?,
-        tokens,
-        grammar: arguments
-            .grammar
-            .as_deref()
-            .map(Grammar::read)
-            .transpose()?,
-        longest_input: usize::try_from(arguments.longest_input).unwrap_or(usize::MAX),
+        seeds: match &arguments.seeds {
+            Some(folder) => seeds(folder)?,
+            None => approach.first_input(arguments).into_iter().collect(),
+        },
+        tokens: approach.tokens,
+        grammar: approach.grammar,
+        longest_input: approach.longest_input,
         crash_rate: arguments.crash_rate,
         disk_limit: arguments.disk_limit,
         random_seed: arguments.random_seed,
         patterns: Patterns::new(&settings.patterns, &here)?,
-        jobs: 1,
+        jobs: approach.jobs,
+        symbolic: approach.symbolic,
     })
 }
 
@@ -377,14 +387,27 @@ fn seeds(path: &Path) -> Result<Vec<Vec<u8>>, Failure> {
     read.collect::<std::io::Result<_>>().map_err(failed)
 }
 
-fn campaign_file(arguments: &FuzzArgs, settings: &Settings) -> Result<CampaignFile, Failure> {
+fn campaign_file(
+    arguments: &CampaignArgs,
+    approach: &Approach,
+    settings: &Settings,
+) -> Result<CampaignFile, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     let command = arguments.command.iter();
     let command = command.map(|argument| argument.to_string_lossy().into_owned());
-    Ok(
-        CampaignFile::new(command.collect(), &here, settings.pattern_texts())
-            .with_clients(arguments.server),
-    )
+    let mut file = CampaignFile::new(command.collect(), &here, settings.pattern_texts())
+        .with_clients(approach.is_server);
+    // Other sources do not change what an input is.
+    let shaping = approach
+        .sources()
+        .iter()
+        .filter(|source| match &source.kind {
+            SymbolicKind::Start(_) => true,
+            SymbolicKind::File(path) => path != Path::new(PLACE),
+            SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
+        });
+    file.symbolic = shaping.map(|source| source.text()).collect();
+    Ok(file)
 }
 
 fn root_of(directory: &OutputDirectory) -> Result<PathBuf, Failure> {
@@ -393,7 +416,7 @@ fn root_of(directory: &OutputDirectory) -> Result<PathBuf, Failure> {
 }
 
 /// What is about to be fuzzed.
-fn planned(arguments: &FuzzArgs, settings: &Settings) -> Subject {
+fn planned(arguments: &CampaignArgs, settings: &Settings) -> Subject {
     let command = arguments.command.iter();
     Subject {
         command: command

@@ -37,6 +37,7 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Crash(arguments) => crash::run(&arguments, console).map(Status::from),
         Command::Replay(arguments) => replay::run(&arguments, console).map(Status::from),
         Command::Fuzz(arguments) => fuzz::run(&arguments, console).map(Status::from),
+        Command::Symex(arguments) => fuzz::run_symbolic(&arguments, console).map(Status::from),
         Command::Fix(arguments) => fix::run(&arguments, console).map(Status::from),
         Command::Merge(arguments) => merge::run(&arguments, console).map(Status::from),
         Command::Report(arguments) => report::run(&arguments, console).map(Status::from),

@@ -72,7 +72,9 @@ pub fn replay(
     let mut target = target_description(&file, &root, TIME_LIMIT)?;
     let work = target.directory.clone();
     if arguments.gdb {
-        target.command_line = under_gdb(&target)?;
+        let parts = target.parts(&bytes);
+        let started = target.started_with(&parts);
+        target.command_line = format!("{}{}", target.exports(&parts), under_gdb(&started)?);
         StartPerRun::new(target, &files)?.run_interactively(&image, &bytes)?;
         return Ok(ExitCode::Success);
     }

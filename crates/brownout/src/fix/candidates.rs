@@ -85,7 +85,7 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
         }
         "redundant-flush" | "redundant-fence" | "flush-volatile" | "flush-of-nt-store"
         | "tx-redundant-add" => {
-            "removing what looks redundant in one run can harm another; remove it by hand if no path needs it"
+            "removing what looks redundant in one run can harm another; --performance suggests removals"
         }
         "flush-covers-many" | "fence-orders-many" => {
             "the finding describes a pattern, not a missing operation; flush or fence each object by hand if their order matters"

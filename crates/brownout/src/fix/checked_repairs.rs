@@ -6,9 +6,10 @@ use brownout_engine::PatchPlan;
 use brownout_model::Profile;
 use brownout_report::{Finding, Report, Severity};
 
+use super::candidates::REPAIRED;
 use super::patch_plan::patch_plan;
 use super::private_check::CheckedAgain;
-use super::rebuilt_proof::{Rebuild, still_shown};
+use super::rebuilt_proof::{Rebuild, function, ids, still_shown};
 use super::running_proof::{RunningProgram, RunningProof};
 use super::{FindingRepair, Proof, Repairs};
 use crate::console::Console;
@@ -100,24 +101,25 @@ fn repaired(repairs: &mut Repairs) -> impl Iterator<Item = &mut FindingRepair> {
     findings.filter(|repair| repair.is_repaired())
 }
 
-/// Findings that the recorded program does not have, except warnings.
+/// Findings that the recorded program does not have, of a kind that a repair must not add. A flush or fence that does nothing is known if its function had
+/// another one: what repairs have moved is not new. A bug is known only if it is the same one.
 fn new_findings(findings: &[Finding], before: &Report) -> Vec<Finding> {
-    let is_new = |finding: &&Finding| {
-        let suppressed = before.suppressed().iter();
-        let suppressed = suppressed.map(|suppressed| &suppressed.finding);
-        let known = before.findings().iter().chain(suppressed);
-        let mut known =
-            known.map(|known| (known.lineless_id(), known.rule.clone(), function(known)));
-        finding.severity != Severity::Warning
-            && !known.any(|(id, rule, at)| {
-                id == finding.lineless_id() || (rule == finding.rule && at == function(finding))
-            })
+    let suppressed = before.suppressed().iter();
+    let suppressed = suppressed.map(|suppressed| &suppressed.finding);
+    let known: Vec<&Finding> = before.findings().iter().chain(suppressed).collect();
+    let is_known = |finding: &Finding| {
+        let shown = ids(finding);
+        known.iter().any(|known| {
+            let is_same = ids(known).iter().any(|id| shown.contains(id));
+            let is_alike = finding.severity != Severity::Bug
+                && known.rule == finding.rule
+                && function(known) == function(finding);
+            is_same || is_alike
+        })
     };
+    let matters = |finding: &Finding| {
+        finding.severity != Severity::Warning || REPAIRED.contains(&finding.rule.as_str())
+    };
+    let is_new = |finding: &&Finding| matters(finding) && !is_known(finding);
     findings.iter().filter(is_new).cloned().collect()
-}
-
-fn function(finding: &Finding) -> Option<String> {
-    finding
-        .primary_frame()
-        .and_then(|frame| frame.function.clone())
 }

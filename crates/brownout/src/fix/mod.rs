@@ -15,6 +15,7 @@ mod pointer_counts;
 mod private_check;
 mod program_sources;
 mod rebuilt_proof;
+mod removals;
 mod repaired_statements;
 mod run_survey;
 mod running_proof;
@@ -42,6 +43,7 @@ use deadline::{DeadlineRequest, Deadlines};
 use planned_repair::PlannedRepair;
 use pointer_counts::{MOST_FUNCTIONS, PointerCounts};
 use program_sources::ProgramSources;
+use removals::{REMOVED, Removals};
 use run_survey::RunSurvey;
 use search::{SearchOutcome, TaskSearch, repairs, search};
 use trace_proof::TraceProof;
@@ -74,6 +76,8 @@ pub struct FindingRepair {
     pub patch: Patch,
     /// Why it is not repaired, if it is not.
     pub refusal: Option<String>,
+    /// There is a patch, which the author has to judge.
+    pub is_suggestion: bool,
     /// A repair for another finding cures it.
     pub is_covered: bool,
     pub proof: Proof,
@@ -112,11 +116,17 @@ impl FindingRepair {
         REPAIRED.contains(&self.finding.rule.as_str()) || rules.any(|rule| REPAIRED.contains(&rule))
     }
 
+    /// Whether its finding is about something that does nothing.
+    pub fn is_about_removal(&self) -> bool {
+        REMOVED.contains(&self.finding.rule.as_str())
+    }
+
     fn refused(finding: Finding, refusal: String) -> Self {
         Self {
             finding,
             patch: Patch::default(),
             refusal: Some(refusal),
+            is_suggestion: false,
             is_covered: false,
             proof: Proof::None,
             doubt: None,
@@ -141,6 +151,25 @@ pub struct Repairs {
     pub added_shown_by: Proof,
 }
 
+/// What `fix` is asked to do.
+#[derive(Clone, Copy)]
+pub struct FixRequest<'a> {
+    /// The rules and findings that are named; empty if all findings that can be repaired are meant.
+    pub named: &'a [String],
+    /// Whether the program will be rebuilt: only then are log entries and removals a part of the patch.
+    pub builds: bool,
+    /// Whether removals of what does nothing are suggested.
+    pub removes: bool,
+}
+
+impl FixRequest<'_> {
+    /// Whether a finding is cured by removing something, if that is asked for.
+    fn is_removed(&self, finding: &Finding) -> bool {
+        let is_named = self.named.is_empty() || is_wanted(finding, self.named);
+        self.removes && is_named && REMOVED.contains(&finding.rule.as_str())
+    }
+}
+
 /// Which findings are to be repaired: all that can be, or those that are named.
 pub fn is_wanted(finding: &Finding, named: &[String]) -> bool {
     let is_named =
@@ -151,16 +180,16 @@ pub fn is_wanted(finding: &Finding, named: &[String]) -> bool {
     }
 }
 
-/// Finds repairs for findings of a report about a trace. Log entries are a part of the patch only if `logs` says so: they can abort a
-/// transaction, and a trace does not show what they do.
+/// Finds repairs for findings of a report about a trace. Log entries are a part of the patch only if the program is rebuilt: they can
+/// abort a transaction, and a trace does not show what they do.
 pub fn repair_findings(
     report: &Report,
-    named: &[String],
+    request: FixRequest<'_>,
     (results, trace): (&Path, &Path),
     settings: &Settings,
-    logs: bool,
     console: &Console,
 ) -> Result<Repairs, Failure> {
+    let (named, logs) = (request.named, request.builds);
     let recorded = recorded_findings(report, trace, settings, console)?;
     let mut file = TraceFile::open(trace)?;
     let sources = ProgramSources::new(&file.header().cwd);
@@ -181,7 +210,7 @@ pub fn repair_findings(
     for finding in report
         .findings()
         .iter()
-        .filter(|finding| is_wanted(finding, named))
+        .filter(|finding| is_wanted(finding, named) && !request.is_removed(finding))
     {
         let tasks = tasks_of(finding, named, &recorded, &bounds);
         let tasks = tasks.map(|tasks| {
@@ -230,13 +259,29 @@ pub fn repair_findings(
                 finding_repair(finding, &outcome.tasks[first..last], &operations, logs)
             }
         });
-    let findings: Vec<FindingRepair> = findings.collect();
-    let combined = combine(&outcome, logs)?;
+    let mut findings: Vec<FindingRepair> = findings.collect();
+    let mut all = repairs(&outcome.tasks);
+    all.retain(|repair| logs || !is_log_entry(repair));
+    let done = (all.into_iter().cloned().collect(), outcome.counts);
+    let mut removals = Removals::new(&sources, logs, done);
+    let removed = report.findings().iter();
+    let mut removed: Vec<&Finding> = removed
+        .filter(|finding| request.is_removed(finding))
+        .collect();
+    removed.sort_by_key(|finding| removals::rank(finding));
+    for finding in removed {
+        let known = recorded.iter().filter(|known| known.id == finding.id);
+        let known: Vec<&Finding> = known.collect();
+        findings.push(removals.try_removal(finding.clone(), &known, &mut proof)?);
+    }
+    let (done, counts) = removals.into_done();
+    let combined = Patch::new(&done.iter().collect::<Vec<_>>());
+    let combined = combined.map_err(|_| Failure::RepairsConflict)?;
     Ok(Repairs {
         findings,
         combined,
         added: outcome.added,
-        counts: outcome.counts,
+        counts,
         is_minimal: outcome.is_minimal,
         planned: operations.into_iter().cloned().collect(),
         added_shown_by: Proof::Trace,
@@ -405,6 +450,7 @@ fn finding_repair(
     match Patch::new(&planned) {
         Ok(patch) => FindingRepair {
             finding,
+            is_suggestion: false,
             is_covered: planned.is_empty(),
             patch,
             refusal: (is_log_entry && !logs).then(|| unproven.to_owned()),
@@ -422,11 +468,4 @@ fn finding_repair(
 
 fn is_log_entry(repair: &PlannedRepair) -> bool {
     repair.source.operation == brownout_fix::RepairOperation::Log
-}
-
-/// The patch for all findings that are repaired.
-fn combine(outcome: &SearchOutcome, logs: bool) -> Result<Patch, Failure> {
-    let mut all = repairs(&outcome.tasks);
-    all.retain(|repair| logs || !is_log_entry(repair));
-    Patch::new(&all).map_err(|_| Failure::RepairsConflict)
 }

@@ -29,10 +29,18 @@ pub struct PlannedRepair {
 
 impl PlannedRepair {
     /// Whether it is executed after the other one whenever that is, and before the deadline of that: a later statement of the same
-    /// block, with neither a jump nor the deadline in between.
+    /// block, with neither a jump nor the deadline in between, or the same statement.
     pub fn always_follows(&self, other: &Self) -> bool {
+        if self.is_beside(other) {
+            return true;
+        }
         let between = other.source.span.end..self.source.span.start;
         self.comes_after(other) && !other.deadlines.iter().any(|at| between.contains(at))
+    }
+
+    /// Whether both are after the same statement.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self != other && self.path == other.path && self.source.span == other.source.span
     }
 
     fn comes_after(&self, other: &Self) -> bool {

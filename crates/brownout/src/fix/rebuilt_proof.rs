@@ -74,29 +74,31 @@ impl Rebuild<'_> {
 
 /// Whether the rebuilt program still shows a finding: the same one, or one of its rule in its function that was not there before.
 pub fn still_shown(finding: &Finding, rebuilt: &[Finding], before: &Report) -> bool {
-    let ids = |finding: &Finding| -> Vec<String> {
-        let joined = finding
-            .evidence
-            .joined
-            .iter()
-            .map(|joined| joined.id.to_string());
-        std::iter::once(finding.id.to_string())
-            .chain(joined)
-            .collect()
-    };
     let (own, lineless) = (ids(finding), finding.lineless_id());
     let known: Vec<String> = before.findings().iter().flat_map(ids).collect();
-    let place = |finding: &Finding| {
-        finding
-            .primary_frame()
-            .and_then(|frame| frame.function.clone())
-    };
     rebuilt.iter().any(|other| {
-        let is_same =
-            ids(other).iter().any(|id| own.contains(id)) || other.lineless_id() == lineless;
+        let shown = ids(other);
+        if shown.iter().any(|id| own.contains(id)) {
+            return true;
+        }
         // Data whose flushes are all gone is transient.
         let is_alike = [finding.rule.as_str(), ON_REQUEST].contains(&other.rule.as_str())
-            && place(other) == place(finding);
-        is_same || (is_alike && !ids(other).iter().any(|id| known.contains(id)))
+            && function(other) == function(finding);
+        let is_moved = other.lineless_id() == lineless;
+        (is_alike || is_moved) && !shown.iter().any(|id| known.contains(id))
     })
+}
+
+/// The ids of a finding and of those that are reported as one with it.
+pub fn ids(finding: &Finding) -> Vec<String> {
+    let joined = finding.evidence.joined.iter();
+    let joined = joined.map(|joined| joined.id.to_string());
+    std::iter::once(finding.id.to_string())
+        .chain(joined)
+        .collect()
+}
+
+/// The function at which a finding is shown.
+pub fn function(finding: &Finding) -> Option<&str> {
+    finding.primary_frame()?.function.as_deref()
 }

@@ -213,6 +213,7 @@ fn settle(
     loop {
         let shown = proof.judge(&repairs(tasks))?;
         let mut changed = false;
+        let in_use: Vec<PlannedRepair> = repairs(tasks).into_iter().cloned().collect();
         for task in tasks.iter_mut() {
             if task.is_refused || !task.shows_in_trace() {
                 continue;
@@ -224,8 +225,12 @@ fn settle(
                 changed = true;
                 continue;
             }
+            // Of repairs after one statement, those that repeat what another does are dropped later.
+            let is_repeated = |repair: &PlannedRepair| in_use.iter().any(|it| it.is_beside(repair));
+            let is_repeated = bugs(&shown.added) == 0 && task.repair().is_some_and(is_repeated);
             // A repair that does harm is used only if there is no other.
             let does_harm = task.at + 1 < task.options.len() && task.is_at_fault(&shown.added);
+            let does_harm = does_harm && !is_repeated;
             if is_there || does_harm {
                 task.advance();
                 changed = true;

@@ -43,8 +43,9 @@ pub struct PathArea {
     pub to_visit: u64,
     /// The registers at the thread's last step.
     last: [u64; REGISTERS],
-    /// Whether the thread has made a step.
+    /// Whether the thread has made a step, and the address of its instruction.
     has_stepped: bool,
+    last_pc: u64,
     /// What the last step writes to memory.
     writes: Vec<(u64, u64)>,
     /// A mapping of a source that the thread is making: its number, the offset in it, and the length.
@@ -95,6 +96,7 @@ impl Instrument for RecordedPath {
             to_visit: 0,
             last: [0; REGISTERS],
             has_stepped: false,
+            last_pc: 0,
             writes: Vec::new(),
             mapping: None,
         }
@@ -234,6 +236,14 @@ fn step(context: &mut Context) {
     let number = context.argument;
     let now = registers(context);
     let mut recorder = RECORDER.lock();
+    let Some(site) = recorder.site(number) else {
+        return;
+    };
+    let area = &context.areas.path;
+    if area.has_stepped && area.last_pc == site.pc && area.last == now {
+        // The instruction was interrupted by a fault that the runtime has served, and begins again.
+        return;
+    }
     recorder.select(context.tid);
     for (addr, len) in context.areas.path.writes.drain(..) {
         recorder.stored(addr, len);
@@ -244,9 +254,6 @@ fn step(context: &mut Context) {
             recorder.symbolic(source, offset, raw, len);
         }
     }
-    let Some(site) = recorder.site(number) else {
-        return;
-    };
     site.reads(context, &now, &mut |read| recorder.read(read));
     site.writes(&now, &mut context.areas.path.writes);
     let area = &mut context.areas.path;
@@ -255,6 +262,7 @@ fn step(context: &mut Context) {
     let mask = changed.fold(0u32, |mask, register| mask | 1 << register);
     recorder.step(number, mask, &now);
     area.last = now;
+    area.last_pc = site.pc;
     area.has_stepped = true;
     if !recorder.has_room() {
         // What it would do from here on is not known, and it may never end.

@@ -82,6 +82,11 @@ impl Memory {
         self.symbolic.get(&addr).copied()
     }
 
+    /// All bytes that are symbolic.
+    pub fn into_symbolic(self) -> FxHashMap<u64, Expr> {
+        self.symbolic
+    }
+
     /// Whether any byte of a range is symbolic.
     pub fn has_symbolic(&self, addr: u64, len: u64) -> bool {
         self.is_touched(addr, len)

@@ -32,7 +32,8 @@ struct DecodedSite {
     reads_flags: Vec<FlagName>,
     writes_flags: Vec<FlagName>,
     memory: Vec<UsedMemory>,
-    is_repeated: bool,
+    /// The bytes of an element, if it is a repeated string instruction.
+    repeated: Option<u64>,
     is_indirect: bool,
 }
 
@@ -48,11 +49,10 @@ impl DecodedSite {
             writes_vectors: Vec::new(),
             reads_masks: 0,
             writes_masks: 0,
-            reads_flags: flags(insn.rflags_read()),
+            reads_flags: flags(insn.rflags_read() | kept_flags(&insn)),
             writes_flags: flags(insn.rflags_modified()),
             memory: info.used_memory().to_vec(),
-            is_repeated: insn.is_string_instruction()
-                && (insn.has_rep_prefix() || insn.has_repne_prefix()),
+            repeated: is_repeated(&insn).then(|| insn.memory_size().size() as u64),
             is_indirect: matches!(
                 insn.flow_control(),
                 FlowControl::IndirectBranch | FlowControl::IndirectCall
@@ -87,6 +87,30 @@ impl DecodedSite {
         site
     }
 
+    /// Memory that the instruction writes or not, as a mask says.
+    fn kept_memory(
+        &self,
+        registers: &[u64; REGISTERS],
+    ) -> impl Iterator<Item = (u64, u64)> + use<'_> {
+        let registers = *registers;
+        use Mnemonic as M;
+        // These are said to write all.
+        let is_masked = matches!(
+            self.insn.mnemonic(),
+            M::Vpmaskmovd | M::Vpmaskmovq | M::Vmaskmovps | M::Vmaskmovpd
+        );
+        let is_kept = move |access| match access {
+            OpAccess::CondWrite | OpAccess::ReadCondWrite => true,
+            _ => is_masked && writes(access),
+        };
+        let kept = self
+            .memory
+            .iter()
+            .filter(move |used| is_kept(used.access()));
+        kept.filter(|_| self.repeated.is_none())
+            .filter_map(move |used| self.range(used, &registers))
+    }
+
     /// Where an access to memory is, and how long.
     fn range(&self, used: &UsedMemory, registers: &[u64; REGISTERS]) -> Option<(u64, u64)> {
         let value = |register: Register, _, _| {
@@ -98,12 +122,13 @@ impl DecodedSite {
                 _ => 0,
             })
         };
-        let size = used.memory_size().size() as u64;
+        // What a repeated instruction uses has no size: it depends on the count.
+        let size = { self.repeated }.unwrap_or(used.memory_size().size() as u64);
         if used.index().is_vector_register() || size == 0 {
             return None;
         }
         let addr = used.virtual_address(0, value)?;
-        if !self.is_repeated {
+        if self.repeated.is_none() {
             return Some((addr, size));
         }
         let count = registers[1];
@@ -113,6 +138,25 @@ impl DecodedSite {
             0 => Some((addr, len)),
             _ => Some((addr.wrapping_sub(len - size), len)),
         }
+    }
+}
+
+fn is_repeated(insn: &Instruction) -> bool {
+    insn.is_string_instruction() && (insn.has_rep_prefix() || insn.has_repne_prefix())
+}
+
+/// The flags that an instruction changes only if a count is not zero.
+fn kept_flags(insn: &Instruction) -> u32 {
+    use Mnemonic as M;
+    let shifts = matches!(
+        insn.mnemonic(),
+        M::Shl | M::Sal | M::Shr | M::Sar | M::Rol | M::Ror | M::Rcl | M::Rcr | M::Shld | M::Shrd
+    );
+    let last = insn.op_count().saturating_sub(1);
+    let by_register = shifts && insn.op_register(last) == Register::CL;
+    match by_register || is_repeated(insn) {
+        true => insn.rflags_modified(),
+        false => 0,
     }
 }
 
@@ -221,6 +265,7 @@ pub fn replay(
         path,
         executed,
         indirect,
+        memory,
         ..
     } = replay;
     Ok(ReplayedPath {
@@ -233,6 +278,7 @@ pub fn replay(
         symbolic_steps: path.symbolic_steps,
         executed,
         indirect,
+        memory: memory.into_symbolic(),
     })
 }
 
@@ -311,6 +357,9 @@ impl Replay<'_> {
         };
         if step.execute() == Err(Unmodelled) {
             step.concretise_operands(gprs, &site.reads_vectors, &site.reads_flags);
+            let kept: Vec<(u64, u64)> = site.kept_memory(&step.thread.registers).collect();
+            kept.into_iter()
+                .for_each(|(addr, len)| step.concretise_memory(addr, len));
             clear_outputs(thread, &mut self.memory, site);
         }
     }
@@ -323,7 +372,14 @@ fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder
             && dag.value(expr) != u128::from(thread.registers[number])
         {
             *shadow = None;
-            path.mismatch(thread.last_pc, "a register");
+            let (computed, recorded) = (dag.value(expr), thread.registers[number]);
+            let what =
+                format!("general-purpose register {number}: {computed:#x}, not {recorded:#x}");
+            path.mismatch(thread.last_pc, &what);
+        }
+        // What an instruction has computed is here until now even if it is the same on all inputs.
+        if shadow.is_some_and(|expr| dag.constant_value(expr).is_some()) {
+            *shadow = None;
         }
     }
     for name in FlagName::ALL {
@@ -332,7 +388,7 @@ fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder
             && dag.value(expr) != u128::from(recorded)
         {
             thread.flags[name as usize] = Flag::Concrete;
-            path.mismatch(thread.last_pc, "a flag");
+            path.mismatch(thread.last_pc, &format!("the flag {name:?}"));
         }
     }
 }
@@ -341,9 +397,14 @@ fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder
 fn is_cleared(insn: &Instruction) -> bool {
     use Mnemonic as M;
     let last = insn.op_count().saturating_sub(1);
+    let register = insn.op_register(last);
+    // Narrow registers keep the rest, and masks what they leave out.
+    let is_whole = !register.is_gpr() || register.size() >= 4;
     last >= 1
-        && insn.op_register(last) != Register::None
-        && insn.op_register(last) == insn.op_register(last - 1)
+        && register != Register::None
+        && register == insn.op_register(last - 1)
+        && is_whole
+        && insn.op_mask() == Register::None
         && matches!(
             insn.mnemonic(),
             M::Xor
@@ -372,6 +433,7 @@ fn is_symbolic(
         || { site.reads_vectors.iter() }.any(|&number| thread.is_vector_symbolic(number))
         || (0..8).any(|mask| site.reads_masks >> mask & 1 != 0 && thread.masks[mask].is_some())
         || loads.iter().any(is_loaded)
+        || { site.kept_memory(&thread.registers) }.any(|(addr, len)| memory.has_symbolic(addr, len))
 }
 
 /// What the instruction writes does not depend on the input any more.

@@ -13,9 +13,9 @@ use brownout_fuzz::{
     Discovery, FuzzCampaign, ImageId, ImageOrigin, Misbehaviour, StartImage, TargetDescription,
     rules,
 };
-use brownout_recovery::{End, signal_text};
+use brownout_recovery::{End, StartString, signal_text};
 use brownout_report::{
-    Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Sources, Stack, role,
+    Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Severity, Sources, Stack, role,
 };
 
 use crate::commands::check::{look_for_races, test_crashes};
@@ -36,6 +36,9 @@ const IMAGE: &str = "image";
 /// The folder with inputs on which the program fails.
 const FAILURES: &str = "failures";
 
+/// What the message of a bug says that becomes a warning because of its starting image.
+const SOLVED_IMAGE: &str = "; the persistent files on which the program started were solved for, and no run may be able to leave them";
+
 /// Examines discoveries, one after the other.
 pub struct Examiner<'a> {
     campaign: &'a FuzzCampaign,
@@ -45,6 +48,8 @@ pub struct Examiner<'a> {
     directory: &'a OutputDirectory,
     root: PathBuf,
     results: Results,
+    /// What the command does, for results that are not finished.
+    doing: &'static str,
     console: &'a Console,
     linted: u64,
     /// Inputs whose crashes were tested, completely or in part, and those after which recovery failed without a crash.
@@ -64,6 +69,7 @@ impl<'a> Examiner<'a> {
         plan: Option<&'a Plan>,
         directory: &'a OutputDirectory,
         results: Results,
+        doing: &'static str,
         console: &'a Console,
     ) -> Self {
         let root = target.input.parent().map(Path::to_owned);
@@ -75,6 +81,7 @@ impl<'a> Examiner<'a> {
             directory,
             root: root.unwrap_or_default(),
             results,
+            doing,
             console,
             linted: 0,
             crash_tested: 0,
@@ -159,7 +166,10 @@ impl<'a> Examiner<'a> {
             true => self.put_off += 1,
             false => self.campaign.examined(case)?,
         }
-        self.note_evidence(&mut part.findings, &name, image);
+        self.note_evidence(&mut part.findings, &name, (input, image));
+        if !self.is_solved(image) {
+            self.forget_doubtful(&part.findings);
+        }
         let new = self.results.add_input(&part, &name);
         if new.is_empty() {
             directory.abandon();
@@ -230,16 +240,49 @@ impl<'a> Examiner<'a> {
     }
 
     /// Names the input and the image that show findings.
-    fn note_evidence(&self, findings: &mut [Finding], folder: &str, image: ImageId) {
+    fn note_evidence(
+        &self,
+        findings: &mut [Finding],
+        folder: &str,
+        (input, image): (&[u8], ImageId),
+    ) {
+        let strings = self.target.valued(&self.target.parts(input));
+        let is_solved = self.is_solved(image);
         for finding in findings {
             let details = &mut finding.evidence.details;
+            for (string, value) in &strings {
+                let name = match string {
+                    StartString::Argument(number) => format!("argument {number}"),
+                    StartString::Variable(name) => format!("variable {name}"),
+                };
+                details.insert(name, value.escape_ascii().to_string());
+            }
             let started = self.started_on(image);
             details.insert(Evidence::STARTED_ON.to_owned(), started);
+            if is_solved && finding.severity == Severity::Bug {
+                finding.severity = Severity::Warning;
+                finding.message.push_str(SOLVED_IMAGE);
+            }
             details.insert(Evidence::INPUT.to_owned(), format!("{folder}/{INPUT}"));
             if self.has_files(image) {
                 details.insert(Evidence::IMAGE.to_owned(), format!("{folder}/{IMAGE}"));
             }
         }
+    }
+
+    /// Findings that were doubtful because of their starting image are reported as what they are once a run on another one shows them.
+    fn forget_doubtful(&mut self, shown: &[Finding]) {
+        self.results.findings.retain(|known| {
+            let is_doubtful = known.message.ends_with(SOLVED_IMAGE);
+            !is_doubtful || shown.iter().all(|finding| finding.id != known.id)
+        });
+    }
+
+    /// Whether bytes of an image, or of one that it comes from, were solved for.
+    fn is_solved(&self, image: ImageId) -> bool {
+        let chain = self.campaign.chain(image);
+        let mut origins = chain.iter();
+        origins.any(|origin| matches!(origin, ImageOrigin::Solved { .. }))
     }
 
     fn has_files(&self, image: ImageId) -> bool {
@@ -283,6 +326,9 @@ impl<'a> Examiner<'a> {
             ImageOrigin::Crash { case, event, .. } => {
                 format!("a crash before event {event} of input id:{case:06}")
             }
+            ImageOrigin::Solved { .. } => {
+                "bytes that were solved for, which no run may be able to leave".to_owned()
+            }
         });
         let first = phrases.next().unwrap_or_default();
         phrases.fold(first, |text, phrase| format!("{text}, then {phrase}"))
@@ -308,7 +354,10 @@ impl<'a> Examiner<'a> {
         }
         let folder = format!("{FAILURES}/{}", finding.id);
         let mut findings = self.settings.levels.apply(vec![finding]);
-        self.note_evidence(&mut findings, &folder, *image);
+        self.note_evidence(&mut findings, &folder, (input, *image));
+        if !self.is_solved(*image) {
+            self.forget_doubtful(&findings);
+        }
         let Some(finding) = findings.pop() else {
             return Ok(());
         };
@@ -337,9 +386,8 @@ impl<'a> Examiner<'a> {
             ));
         }
         let decisions = Decisions::read(self.settings)?;
-        let doing = "fuzzing the program";
         self.results
-            .write_unfinished(&decisions, self.settings, self.directory, doing)
+            .write_unfinished(&decisions, self.settings, self.directory, self.doing)
     }
 
     /// The findings of the campaign, and what was examined.

@@ -69,8 +69,19 @@ fn describe(status: &CampaignStatus, rate: f64, findings: usize) -> String {
         let ago = status.elapsed.saturating_sub(last).as_secs();
         format!(" (last new {ago} s ago)")
     });
+    let symbolic = status.symbolic.as_ref().map(|symbolic| {
+        let (figures, progress) = (&symbolic.figures, &symbolic.progress);
+        format!(
+            ", {} replayed, {} solved ({} waiting), {} of {} PM operations reached",
+            number_of(figures.paths, "path"),
+            number_of(figures.solved, "input"),
+            figures.waiting,
+            progress.reached,
+            progress.known,
+        )
+    });
     format!(
-        "{time}: {} ({rate:.0}/s), {} PM paths{}, {} edges, {}, {}, stability {:.0} %, {}, {:.1} MB",
+        "{time}: {} ({rate:.0}/s), {} PM paths{}, {} edges, {}, {}, stability {:.0} %{}, {}, {:.1} MB",
         number_of(status.executions, "execution"),
         status.transitions,
         last.unwrap_or_default(),
@@ -78,6 +89,7 @@ fn describe(status: &CampaignStatus, rate: f64, findings: usize) -> String {
         number_of(status.corpus as u64, "input"),
         number_of(status.images as u64, "image"),
         status.stability() * 100.0,
+        symbolic.unwrap_or_default(),
         number_of(findings as u64, "finding"),
         status.disk as f64 / 1e6,
     )

@@ -5,17 +5,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
-use brownout_fuzz::{CampaignFile, TargetDescription};
+use brownout_fuzz::{CampaignFile, SymbolicBytes, SymbolicKind, TargetDescription, strings};
 use brownout_recovery::{SandboxServerCommand, check_command};
 use rustix::fs::{Access, access};
 
-use crate::arguments::{FuzzArgs, SEND_INPUT, SERVE_SANDBOX};
+use super::approach::Approach;
+use crate::arguments::{CampaignArgs, SEND_INPUT, SERVE_SANDBOX};
 use crate::crash_test::{program_file, shell_word};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
 /// What stands for the path of the input.
-const PLACE: &str = "@@";
+pub const PLACE: &str = "@@";
 /// The name of the input in the results directory. It exists in sandboxes only.
 const INPUT: &str = ".input";
 /// The seed of the order in which threads run.
@@ -23,15 +24,17 @@ const SCHEDULE: u64 = 1;
 
 /// The program that is to be fuzzed, with results in the directory `root`.
 pub fn describe_target(
-    arguments: &FuzzArgs,
+    arguments: &CampaignArgs,
+    approach: &Approach,
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
     let locks = settings.locks.iter();
     let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
     let mut target = describe(
-        (&arguments.command, arguments.server),
+        (&arguments.command, approach.is_server),
         &settings.patterns,
+        approach.sources(),
         root,
         arguments.timeout,
     )?;
@@ -46,10 +49,14 @@ pub fn from_file(
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
+    let symbolic: Vec<SymbolicBytes> = (file.symbolic.iter())
+        .filter_map(|text| SymbolicBytes::parse(text).ok())
+        .collect();
     let command = words(&file.command);
     let mut target = describe(
         (&command, file.is_server),
         &words(&file.patterns),
+        &symbolic,
         root,
         timeout,
     )?;
@@ -62,23 +69,26 @@ pub fn from_file(
 fn describe(
     (command, is_server): (&[OsString], bool),
     patterns: &[OsString],
+    symbolic: &[SymbolicBytes],
     root: &Path,
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
-    let input = root.join(INPUT);
+    let named = symbolic.iter().find_map(|source| match &source.kind {
+        SymbolicKind::File(path) if path != Path::new(PLACE) => Some(path.clone()),
+        _ => None,
+    });
+    let is_named = named.is_some();
+    let input = named.unwrap_or_else(|| root.join(INPUT));
     let input_text = text(input.as_os_str())?;
     let words: Vec<String> = command
         .iter()
         .map(|argument| Ok(text(argument)?.replace(PLACE, &input_text)))
         .collect::<Result<_, Failure>>()?;
-    let has_place = command.iter().any(|argument| {
-        let argument = argument.to_str();
-        argument.is_some_and(|argument| argument.contains(PLACE))
-    });
+    let has_place = has_place(command);
     if is_server && has_place {
         return Err(Failure::InputTwice);
     }
-    let is_standard_input = !has_place && !is_server;
+    let is_standard_input = !is_named && !has_place && !is_server;
     let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(program) = command.first() {
         let file = program_file(Path::new(program));
@@ -118,12 +128,21 @@ fn describe(
         directory,
         input,
         is_standard_input,
+        strings: strings(symbolic).cloned().collect(),
         is_server,
         patterns: patterns.to_vec(),
         watch: watch.collect(),
         time_limit: timeout,
         schedule: ThreadSchedule::of_seed(SCHEDULE),
         server: SandboxServerCommand::this_executable(SERVE_SANDBOX),
+    })
+}
+
+/// Whether a command is given the path of its input.
+pub fn has_place(command: &[OsString]) -> bool {
+    command.iter().any(|argument| {
+        let argument = argument.to_str();
+        argument.is_some_and(|argument| argument.contains(PLACE))
     })
 }
 

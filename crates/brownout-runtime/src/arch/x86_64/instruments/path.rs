@@ -60,7 +60,8 @@ pub struct RecordedInstruction {
     memory: Vec<UsedMemory>,
     vectors: Vec<Register>,
     masks: Vec<Register>,
-    is_repeated: bool,
+    /// The bytes of an element, if it is a repeated string instruction.
+    repeated: Option<u64>,
 }
 
 impl RecordedInstruction {
@@ -89,8 +90,9 @@ impl RecordedInstruction {
             memory: info.used_memory().to_vec(),
             vectors,
             masks,
-            is_repeated: insn.is_string_instruction()
-                && (insn.has_rep_prefix() || insn.has_repne_prefix()),
+            repeated: (insn.is_string_instruction()
+                && (insn.has_rep_prefix() || insn.has_repne_prefix()))
+            .then(|| insn.memory_size().size() as u64),
         }
     }
 
@@ -110,13 +112,14 @@ impl RecordedInstruction {
             })
         };
         let vsib = used.index().is_vector_register();
-        let size = used.memory_size().size() as u64;
+        // What a repeated instruction uses has no size: it depends on the count.
+        let size = { self.repeated }.unwrap_or(used.memory_size().size() as u64);
         if vsib || size == 0 {
             return None;
         }
         // Elements are found without the displacement of a repetition: the register is where the next one is.
         let addr = used.virtual_address(0, value)?;
-        if !self.is_repeated {
+        if self.repeated.is_none() {
             return Some((addr, size));
         }
         let count = registers[RCX].min(MOST_ELEMENTS);

@@ -5,6 +5,7 @@ use iced_x86::{Mnemonic, OpKind};
 use super::{Modelled, Step, Unmodelled};
 use crate::arch::x86_64::flags::{FlagName, FlagSource};
 use crate::expression::{BinaryOperation, Expr};
+use crate::path::ConcretisationCause;
 
 impl Step<'_> {
     pub(super) fn bit(&mut self, mnemonic: Mnemonic) -> Modelled {
@@ -23,6 +24,9 @@ impl Step<'_> {
             }
             M::Blsr | M::Blsi | M::Blsmsk => self.lowest_bit(mnemonic),
             M::Bzhi => self.zero_high_bits(),
+            M::Bextr => self.extract_bits(),
+            M::Pext | M::Pdep => self.gather_bits(mnemonic == M::Pext),
+            M::Crc32 => self.crc32(),
             _ => Err(Unmodelled),
         }
     }
@@ -70,7 +74,8 @@ impl Step<'_> {
         let counts = matches!(mnemonic, M::Tzcnt | M::Lzcnt);
         let mut result = match counts {
             true => self.dag.constant(width, u128::from(width)),
-            // Processors keep the destination; the manual leaves it undefined.
+            // What processors do with the destination is not defined; most keep it.
+            false if self.dag.value(a) == 0 => return Err(Unmodelled),
             false => self.read(0)?,
         };
         let bits: Vec<u32> = if from_below {
@@ -153,5 +158,73 @@ impl Step<'_> {
         self.set_flag(FlagName::Carry, carry);
         self.undefined(&[FlagName::Parity]);
         self.write(0, result)
+    }
+
+    /// Bits from an index on, as many as the second byte of the control says.
+    fn extract_bits(&mut self) -> Modelled {
+        use BinaryOperation as Op;
+        let (a, control) = (self.read(1)?, self.read(2)?);
+        let width = self.dag.width(a);
+        let (start, count) = (
+            self.dag.extract(control, 0, 8),
+            self.dag.extract(control, 8, 8),
+        );
+        let start = self.dag.zero_extend(start, width);
+        let shifted = self.binary(Op::Lshr, a, start);
+        let count = self.dag.zero_extend(count, width);
+        let all = self.dag.constant(width, u128::MAX);
+        let gone = self.binary(Op::Shl, all, count);
+        let kept = self.dag.not(gone);
+        let result = self.dag.and(shifted, kept);
+        self.set_flags(FlagSource::Logic { r: result });
+        self.undefined(&[FlagName::Sign, FlagName::Parity]);
+        self.write(0, result)
+    }
+
+    /// Collects the bits under a mask, or spreads them; the mask is what it was.
+    fn gather_bits(&mut self, collects: bool) -> Modelled {
+        let (a, mask) = (self.read(1)?, self.read(2)?);
+        self.concretise(mask, ConcretisationCause::Count);
+        let mask = self.dag.value(mask);
+        let width = self.dag.width(a);
+        let zero = self.dag.constant(1, 0);
+        let mut bits = vec![zero; width as usize];
+        let places = (0..width).filter(|place| mask >> place & 1 != 0);
+        for (index, place) in (0..width).zip(places) {
+            let (from, to) = if collects {
+                (place, index)
+            } else {
+                (index, place)
+            };
+            bits[to as usize] = self.dag.extract(a, from, 1);
+        }
+        let result = self.joined(&bits);
+        self.write(0, result)
+    }
+
+    /// The remainder of the division by the polynomial of CRC-32C, a bit at a time.
+    fn crc32(&mut self) -> Modelled {
+        const REVERSED_POLYNOMIAL: u128 = 0x82f6_3b78;
+        let start = self.read(0)?;
+        let mut crc = self.dag.extract(start, 0, 32);
+        let data = match self.insn.op_kind(1) {
+            OpKind::Memory => self.load(self.insn.memory_size().size())?,
+            _ => self.register(self.insn.op_register(1))?,
+        };
+        let polynomial = self.dag.constant(32, REVERSED_POLYNOMIAL);
+        for byte in self.split(data) {
+            let byte = self.dag.zero_extend(byte, 32);
+            crc = self.dag.xor(crc, byte);
+            for _ in 0..8 {
+                let low = self.dag.extract(crc, 0, 1);
+                let taken = self.dag.sign_extend(low, 32);
+                let taken = self.dag.and(taken, polynomial);
+                let rest = self.dag.extract(crc, 1, 31);
+                let rest = self.dag.zero_extend(rest, 32);
+                crc = self.dag.xor(rest, taken);
+            }
+        }
+        let crc = self.dag.zero_extend(crc, self.width(0));
+        self.write(0, crc)
     }
 }

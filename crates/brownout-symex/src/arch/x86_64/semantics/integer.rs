@@ -2,8 +2,8 @@
 
 use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 
-use super::{Modelled, Step, Unmodelled};
-use crate::arch::x86_64::flags::{FlagName, FlagSource, top};
+use super::{Modelled, Step, Unmodelled, gpr_number};
+use crate::arch::x86_64::flags::{FlagName, FlagSource, flag, top};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConstraintKind;
 
@@ -25,6 +25,7 @@ impl Step<'_> {
                 let address = self.dag.extract(address, 0, width);
                 self.write(0, address)
             }
+            M::Adcx | M::Adox => self.sum_with_one_flag(mnemonic == M::Adcx),
             M::Add | M::Xadd | M::Adc | M::Sub | M::Sbb | M::Cmp => self.sum(mnemonic),
             M::And | M::Or | M::Xor | M::Test | M::Andn => self.logic(mnemonic),
             M::Not => {
@@ -143,6 +144,24 @@ impl Step<'_> {
         self.write(0, r)
     }
 
+    /// A sum whose carry comes from and goes to one flag, and that leaves the others.
+    fn sum_with_one_flag(&mut self, carry: bool) -> Modelled {
+        let name = if carry {
+            FlagName::Carry
+        } else {
+            FlagName::Overflow
+        };
+        let (a, b) = (self.read(0)?, self.read(1)?);
+        let width = self.dag.width(a);
+        let carried = self.flag(name);
+        let carried = self.dag.zero_extend(carried, width);
+        let sum = self.dag.add_of(a, b);
+        let r = self.dag.add_of(sum, carried);
+        let out = flag(self.dag, FlagName::Carry, FlagSource::Sum { a, b, r });
+        self.set_flag(name, out);
+        self.write(0, r)
+    }
+
     fn logic(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         let last = self.insn.op_count() - 1;
@@ -181,7 +200,7 @@ impl Step<'_> {
     }
 
     /// A product of twice the width.
-    fn wide(&mut self, a: Expr, b: Expr, signed: bool) -> Expr {
+    pub(super) fn wide(&mut self, a: Expr, b: Expr, signed: bool) -> Expr {
         let width = 2 * self.dag.width(a);
         let (a, b) = match signed {
             true => (
@@ -338,7 +357,7 @@ impl Step<'_> {
         )
     }
 
-    fn absolute(&mut self, a: Expr) -> Expr {
+    pub(super) fn absolute(&mut self, a: Expr) -> Expr {
         let sign = top(self.dag, a);
         let negative = self.dag.neg(a);
         self.dag.select(sign, negative, a)
@@ -356,20 +375,31 @@ impl Step<'_> {
             r,
         });
         let same = self.dag.eq(expected, a);
+        // Whichever register is not written keeps its upper half, too.
+        let before = match self.insn.op_kind(0) {
+            OpKind::Register => Some(self.gpr(gpr_number(self.insn.op_register(0)))),
+            _ => None,
+        };
         let stored = self.dag.select(same, new, a);
-        let kept = self.dag.select(same, expected, a);
+        self.write(0, stored)?;
+        if let Some(before) = before {
+            let number = gpr_number(self.insn.op_register(0));
+            let after = self.gpr(number);
+            let kept = self.dag.select(same, after, before);
+            self.set_gpr(number, kept);
+        }
         let accumulator = match width {
             8 => Register::AL,
             16 => Register::AX,
             32 => Register::EAX,
             _ => Register::RAX,
         };
-        // A comparison that succeeds does not write the register, whose upper half stays.
-        let is_same = self.dag.value(same) != 0;
-        if !(is_same && width == 32 && self.dag.constant_value(same).is_some()) {
-            self.set_register(accumulator, kept)?;
-        }
-        self.write(0, stored)
+        let before = self.gpr(RAX);
+        self.set_register(accumulator, a)?;
+        let after = self.gpr(RAX);
+        let kept = self.dag.select(same, before, after);
+        self.set_gpr(RAX, kept);
+        Ok(())
     }
 
     /// The bytes in the opposite order.

@@ -11,6 +11,7 @@ impl Step<'_> {
         use BinaryOperation as Op;
         use Mnemonic as M;
         const EQUAL: u8 = 0;
+        const GREATER: u8 = 6;
         match mnemonic {
             M::Vpcmpeqb => self.compare(1, EQUAL, false),
             M::Vpcmpeqw => self.compare(2, EQUAL, false),
@@ -22,12 +23,24 @@ impl Step<'_> {
             M::Vpcmpb => self.compare(1, self.insn.immediate8(), true),
             M::Vpcmpw => self.compare(2, self.insn.immediate8(), true),
             M::Vpcmpd => self.compare(4, self.insn.immediate8(), true),
+            M::Vpcmpq => self.compare(8, self.insn.immediate8(), true),
+            M::Vpcmpuq => self.compare(8, self.insn.immediate8(), false),
+            M::Vpcmpgtb => self.compare(1, GREATER, true),
+            M::Vpcmpgtw => self.compare(2, GREATER, true),
+            M::Vpcmpgtd => self.compare(4, GREATER, true),
+            M::Vpcmpgtq => self.compare(8, GREATER, true),
             M::Vptestnmb => self.test(1, true),
             M::Vptestnmw => self.test(2, true),
             M::Vptestnmd => self.test(4, true),
             M::Vptestmb => self.test(1, false),
             M::Vptestmw => self.test(2, false),
             M::Vptestmd => self.test(4, false),
+            M::Vptestnmq => self.test(8, true),
+            M::Vptestmq => self.test(8, false),
+            M::Vpmovb2m => self.signs(1),
+            M::Vpmovw2m => self.signs(2),
+            M::Vpmovd2m => self.signs(4),
+            M::Vpmovq2m => self.signs(8),
             M::Kmovb => self.move_bits(8),
             M::Kmovw => self.move_bits(16),
             M::Kmovd => self.move_bits(32),
@@ -41,6 +54,26 @@ impl Step<'_> {
             M::Kxorb | M::Kxorw | M::Kxord | M::Kxorq => {
                 self.mask_logic(|step, a, b| step.binary(Op::Xor, a, b))
             }
+            M::Kandnb | M::Kandnw | M::Kandnd | M::Kandnq => self.mask_logic(|step, a, b| {
+                let a = step.dag.not(a);
+                step.binary(Op::And, a, b)
+            }),
+            M::Kxnorb | M::Kxnorw | M::Kxnord | M::Kxnorq => self.mask_logic(|step, a, b| {
+                let differ = step.binary(Op::Xor, a, b);
+                step.dag.not(differ)
+            }),
+            M::Kaddb | M::Kaddw | M::Kaddd | M::Kaddq => {
+                self.mask_logic(|step, a, b| step.dag.add_of(a, b))
+            }
+            M::Knotb | M::Knotw | M::Knotd | M::Knotq => {
+                let a = self.mask_register(self.insn.op_register(1))?;
+                let a = self.dag.not(a);
+                let value = self.dag.extract(a, 0, self.mask_width());
+                self.set_mask_register(self.insn.op_register(0), value)
+            }
+            M::Kshiftlb | M::Kshiftlw | M::Kshiftld | M::Kshiftlq => self.shift_mask(Op::Shl),
+            M::Kshiftrb | M::Kshiftrw | M::Kshiftrd | M::Kshiftrq => self.shift_mask(Op::Lshr),
+            M::Ktestb | M::Ktestw | M::Ktestd | M::Ktestq => self.mask_test(),
             M::Kortestb => self.or_test(8),
             M::Kortestw => self.or_test(16),
             M::Kortestd => self.or_test(32),
@@ -99,10 +132,10 @@ impl Step<'_> {
 
     /// The two vectors that a comparison compares, by elements.
     fn compared_elements(&mut self, element: usize) -> Result<Vec<(Expr, Expr)>, Unmodelled> {
-        if !self.insn.op_register(0).is_k() || self.insn.is_broadcast() {
+        if !self.insn.op_register(0).is_k() {
             return Err(Unmodelled);
         }
-        let size = self.vector_size(1);
+        let size = self.insn.op_register(1).size();
         let (a, b) = (self.vector_bytes(1, size)?, self.vector_bytes(2, size)?);
         let pairs = a.chunks(element).zip(b.chunks(element));
         Ok(pairs
@@ -145,6 +178,17 @@ impl Step<'_> {
         self.set_mask_bits(&bits)
     }
 
+    /// The highest bit of each element.
+    fn signs(&mut self, element: usize) -> Modelled {
+        let size = self.insn.op_register(1).size();
+        let bytes = self.vector_bytes(1, size)?;
+        let mut bits = Vec::new();
+        for part in bytes.chunks(element) {
+            bits.push(self.dag.extract(part[element - 1], 7, 1));
+        }
+        self.set_mask_bits(&bits)
+    }
+
     fn move_bits(&mut self, width: u32) -> Modelled {
         let source = match self.insn.op_kind(1) {
             OpKind::Memory => self.load(width as usize / 8)?,
@@ -164,14 +208,44 @@ impl Step<'_> {
         }
     }
 
+    /// The number of bits that an instruction uses of mask registers, by the last letter of its name.
     fn mask_width(&self) -> u32 {
-        use Mnemonic as M;
-        match self.insn.mnemonic() {
-            M::Korb | M::Kandb | M::Kxorb => 8,
-            M::Korw | M::Kandw | M::Kxorw => 16,
-            M::Kord | M::Kandd | M::Kxord => 32,
+        let name = format!("{:?}", self.insn.mnemonic());
+        match name.as_bytes().last() {
+            Some(b'b') => 8,
+            Some(b'w') => 16,
+            Some(b'd') => 32,
             _ => 64,
         }
+    }
+
+    fn shift_mask(&mut self, operation: BinaryOperation) -> Modelled {
+        let width = self.mask_width();
+        let a = self.mask_register(self.insn.op_register(1))?;
+        let a = self.dag.extract(a, 0, width);
+        let by = self.dag.constant(width, u128::from(self.insn.immediate8()));
+        // What the width cannot hold would be a smaller distance.
+        let shifted = match u32::from(self.insn.immediate8()) >= width {
+            true => self.dag.constant(width, 0),
+            false => self.binary(operation, a, by),
+        };
+        self.set_mask_register(self.insn.op_register(0), shifted)
+    }
+
+    fn mask_test(&mut self) -> Modelled {
+        let width = self.mask_width();
+        let a = self.mask_register(self.insn.op_register(0))?;
+        let b = self.mask_register(self.insn.op_register(1))?;
+        let (a, b) = (self.dag.extract(a, 0, width), self.dag.extract(b, 0, width));
+        let both = self.dag.and(a, b);
+        let none = self.dag.is_zero(both);
+        let not_a = self.dag.not(a);
+        let outside = self.dag.and(not_a, b);
+        let contained = self.dag.is_zero(outside);
+        self.clear_flags();
+        self.set_flag(FlagName::Zero, none);
+        self.set_flag(FlagName::Carry, contained);
+        Ok(())
     }
 
     fn mask_logic(&mut self, work: impl Fn(&mut Self, Expr, Expr) -> Expr) -> Modelled {
@@ -190,7 +264,7 @@ impl Step<'_> {
         let none = self.dag.is_zero(any);
         let all = self.dag.constant(width, u128::MAX);
         let all = self.dag.eq(any, all);
-        self.undefined(&FlagName::ALL);
+        self.clear_flags();
         self.set_flag(FlagName::Zero, none);
         self.set_flag(FlagName::Carry, all);
         Ok(())

@@ -5,11 +5,13 @@
 
 mod bits;
 mod integer;
+mod lanes;
 mod mask;
 mod operand;
 mod shift;
 mod string;
 mod vector;
+mod vector_arithmetic;
 
 pub use operand::gpr_number;
 
@@ -44,15 +46,20 @@ impl Step<'_> {
     pub fn execute(&mut self) -> Modelled {
         use Mnemonic as M;
         self.resolve_addresses();
-        match self.insn.mnemonic() {
-            M::Nop | M::Endbr64 | M::Vzeroupper | M::Prefetcht0 | M::Prefetchw => Ok(()),
+        let mnemonic = self.insn.mnemonic();
+        match mnemonic {
+            M::Nop | M::Endbr64 | M::Prefetcht0 | M::Prefetchw => Ok(()),
+            M::Vzeroupper | M::Vzeroall => {
+                self.clear_vectors(mnemonic == M::Vzeroall);
+                Ok(())
+            }
             _ if self.insn.is_string_instruction() && self.insn.rep_form() => self.string(),
             M::Lodsb | M::Lodsw | M::Lodsd | M::Lodsq => self.string(),
             _ if self.insn.is_jcc_short_or_near() => {
                 self.branch();
                 Ok(())
             }
-            mnemonic => {
+            _ => {
                 let tried = self.integer(mnemonic);
                 let tried = tried.or_else(|_| self.shift(mnemonic));
                 let tried = tried.or_else(|_| self.bit(mnemonic));
@@ -131,17 +138,8 @@ impl Step<'_> {
                 .into_iter()
                 .for_each(|byte| self.concretise(byte, cause));
         }
-        let loads: Vec<(u64, usize)> = self
-            .loads
-            .iter()
-            .map(|it| (it.addr, it.bytes.len()))
-            .collect();
-        for (addr, len) in loads {
-            for index in 0..len as u64 {
-                if let Some(byte) = self.memory.get(addr.wrapping_add(index)) {
-                    self.concretise(byte, cause);
-                }
-            }
+        for load in self.loads {
+            self.concretise_memory(load.addr, load.bytes.len() as u64);
         }
         for mask in 0..8 {
             let reads = self
@@ -150,6 +148,15 @@ impl Step<'_> {
                 .any(|(number, _)| usize::from(*number) == mask);
             if let Some(expr) = self.thread.masks[mask].filter(|_| reads) {
                 self.concretise(expr, cause);
+            }
+        }
+    }
+
+    /// Lets every byte of a range be what it was.
+    pub fn concretise_memory(&mut self, addr: u64, len: u64) {
+        for index in 0..len {
+            if let Some(byte) = self.memory.get(addr.wrapping_add(index)) {
+                self.concretise(byte, ConcretisationCause::Instruction);
             }
         }
     }
@@ -249,6 +256,11 @@ impl Step<'_> {
             Some(_) => Flag::Concrete,
             None => Flag::Known(to),
         };
+    }
+
+    /// All flags are 0.
+    pub(super) fn clear_flags(&mut self) {
+        self.thread.flags = [Flag::Concrete; 5];
     }
 
     /// Flags that the instruction leaves undefined are what the processor computed.

@@ -68,8 +68,8 @@ impl Step<'_> {
     }
 
     pub(super) fn set_gpr(&mut self, number: usize, value: Expr) {
-        let is_constant = self.dag.constant_value(value).is_some();
-        self.thread.gprs[number] = (!is_constant).then_some(value);
+        // Also if it is a constant: the recorded value is that before the instruction.
+        self.thread.gprs[number] = Some(value);
     }
 
     pub(super) fn register(&mut self, register: Register) -> Result<Expr, Unmodelled> {

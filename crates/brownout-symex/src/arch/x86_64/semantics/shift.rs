@@ -3,8 +3,9 @@
 use iced_x86::Mnemonic;
 
 use super::{Modelled, Step, Unmodelled};
-use crate::arch::x86_64::flags::{Flag, FlagName, parity, top};
+use crate::arch::x86_64::flags::{FlagName, parity, top};
 use crate::expression::{BinaryOperation, Expr};
+use crate::path::ConcretisationCause;
 
 impl Step<'_> {
     pub(super) fn shift(&mut self, mnemonic: Mnemonic) -> Modelled {
@@ -13,6 +14,7 @@ impl Step<'_> {
         match mnemonic {
             M::Shl | M::Sal | M::Shr | M::Sar => self.plain_shift(mnemonic),
             M::Rol | M::Ror => self.rotation(mnemonic == M::Rol),
+            M::Rcl | M::Rcr => self.rotation_through_carry(mnemonic == M::Rcl),
             M::Shld | M::Shrd => self.double_shift(mnemonic == M::Shld),
             M::Shlx | M::Shrx | M::Sarx => {
                 let (a, distance) = (self.read(1)?, self.read(2)?);
@@ -60,9 +62,8 @@ impl Step<'_> {
         let a = self.read(0)?;
         let width = self.dag.width(a);
         let distance = self.distance(1, width)?;
-        // Flags depend on whether the distance is zero: it is known, or it is what it was.
-        let (_, by) = self.known_distance(distance);
-        if by == 0 && self.dag.constant_value(distance).is_some() {
+        // Flags depend on whether the distance is zero.
+        if self.dag.constant_value(distance) == Some(0) {
             return self.write(0, a);
         }
         let operation = match mnemonic {
@@ -78,9 +79,10 @@ impl Step<'_> {
         self.write(0, result)
     }
 
-    fn known_distance(&self, distance: Expr) -> (bool, u32) {
-        let known = self.dag.constant_value(distance).is_some();
-        (known, self.dag.value(distance) as u32)
+    /// A distance, which is what it was if it depends on the input.
+    fn fixed(&mut self, distance: Expr) -> u32 {
+        self.concretise(distance, ConcretisationCause::Count);
+        self.dag.value(distance) as u32
     }
 
     fn set_result_flags(&mut self, result: Expr) {
@@ -177,7 +179,8 @@ impl Step<'_> {
             let value = self.dag.select(stays, old, new);
             self.set_flag(name, value);
         }
-        if width < 32 && self.dag.value(distance) >= u128::from(width) {
+        let is_beyond = self.dag.value(distance) >= u128::from(width);
+        if is_beyond && mnemonic != M::Sar {
             self.undefined(&[FlagName::Carry]);
         }
         self.undefined(&[FlagName::Overflow]);
@@ -200,30 +203,84 @@ impl Step<'_> {
         let width = self.dag.width(a);
         let distance = self.distance(1, width)?;
         let Some(by) = self.dag.constant_value(distance) else {
-            return Err(Unmodelled);
+            return self.symbolic_rotation(a, distance, left);
         };
-        let (by, is_zero) = (by as u32 % width, by == 0);
+        let is_zero = by == 0;
+        let by = by as u32;
         let result = match left {
-            true => self.rotated_left(a, by),
-            false => self.rotated_left(a, (width - by) % width),
+            true => self.rotated_left(a, by % width),
+            false => self.rotated_left(a, (width - by % width) % width),
         };
         if !is_zero {
             let sign = top(self.dag, result);
-            let carry = match left {
-                true => self.dag.extract(result, 0, 1),
-                false => sign,
-            };
+            let low = self.dag.extract(result, 0, 1);
+            let carry = if left { low } else { sign };
             self.set_flag(FlagName::Carry, carry);
             let other = match left {
-                true => carry,
+                true => low,
                 false => self.dag.extract(result, width - 2, 1),
             };
             if by == 1 {
                 let overflow = self.dag.xor(sign, other);
                 self.set_flag(FlagName::Overflow, overflow);
             } else {
-                self.thread.flags[FlagName::Overflow as usize] = Flag::Concrete;
+                self.undefined(&[FlagName::Overflow]);
             }
+        }
+        self.write(0, result)
+    }
+
+    fn symbolic_rotation(&mut self, a: Expr, distance: Expr, left: bool) -> Modelled {
+        use BinaryOperation as Op;
+        let width = self.dag.width(a);
+        let mask = self.dag.constant(width, u128::from(width - 1));
+        let by = self.dag.and(distance, mask);
+        let back = self.dag.neg(by);
+        let back = self.dag.and(back, mask);
+        let (up, down) = if left { (by, back) } else { (back, by) };
+        let (high, low) = (self.binary(Op::Shl, a, up), self.binary(Op::Lshr, a, down));
+        let result = self.dag.or(high, low);
+        let stays = self.dag.is_zero(distance);
+        let old = self.flag(FlagName::Carry);
+        let new = match left {
+            true => self.dag.extract(result, 0, 1),
+            false => top(self.dag, result),
+        };
+        let carry = self.dag.select(stays, old, new);
+        self.set_flag(FlagName::Carry, carry);
+        self.undefined(&[FlagName::Overflow]);
+        self.write(0, result)
+    }
+
+    /// A rotation of the operand with the carry above it.
+    fn rotation_through_carry(&mut self, left: bool) -> Modelled {
+        let a = self.read(0)?;
+        let width = self.dag.width(a);
+        let distance = self.distance(1, width)?;
+        let by = self.fixed(distance);
+        if by == 0 {
+            return self.write(0, a);
+        }
+        let carry = self.flag(FlagName::Carry);
+        let all = self.dag.concat(carry, a);
+        let by_left = match left {
+            true => by % (width + 1),
+            false => (width + 1 - by % (width + 1)) % (width + 1),
+        };
+        let all = self.rotated_left(all, by_left);
+        let result = self.dag.extract(all, 0, width);
+        let carry = self.dag.extract(all, width, 1);
+        self.set_flag(FlagName::Carry, carry);
+        if by == 1 {
+            let sign = top(self.dag, result);
+            let other = match left {
+                true => carry,
+                false => self.dag.extract(result, width - 2, 1),
+            };
+            let overflow = self.dag.xor(sign, other);
+            self.set_flag(FlagName::Overflow, overflow);
+        } else {
+            self.undefined(&[FlagName::Overflow]);
         }
         self.write(0, result)
     }
@@ -232,10 +289,7 @@ impl Step<'_> {
         let (a, b) = (self.read(0)?, self.read(1)?);
         let width = self.dag.width(a);
         let distance = self.distance(2, width)?;
-        let Some(by) = self.dag.constant_value(distance) else {
-            return Err(Unmodelled);
-        };
-        let by = by as u32;
+        let by = self.fixed(distance);
         if by == 0 {
             return self.write(0, a);
         }

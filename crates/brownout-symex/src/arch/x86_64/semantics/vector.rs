@@ -6,61 +6,26 @@ use super::{Modelled, Step, Unmodelled};
 use crate::arch::x86_64::flags::FlagName;
 use crate::arch::x86_64::machine::VECTOR_BYTES;
 use crate::expression::{BinaryOperation, Expr};
+use crate::path::ConcretisationCause;
 
 impl Step<'_> {
     pub(super) fn vector(&mut self, mnemonic: Mnemonic) -> Modelled {
-        use BinaryOperation as Op;
         use Mnemonic as M;
-        if self.insn.is_broadcast() || is_half(mnemonic) {
+        if is_half(mnemonic) {
             return self.half(mnemonic);
         }
-        if self.insn.op_mask() != Register::None && !is_plain_move(mnemonic) {
-            return Err(Unmodelled);
-        }
         match mnemonic {
-            _ if is_plain_move(mnemonic) => self.vector_move(mnemonic),
+            _ if is_plain_move(mnemonic) => self.vector_move(),
             M::Movd | M::Movq | M::Vmovd | M::Vmovq => self.scalar_move(),
-            M::Pcmpeqb | M::Vpcmpeqb => self.element_wise(1, Self::equal_mask),
-            M::Pcmpeqw | M::Vpcmpeqw => self.element_wise(2, Self::equal_mask),
-            M::Pcmpeqd | M::Vpcmpeqd => self.element_wise(4, Self::equal_mask),
-            M::Pcmpeqq | M::Vpcmpeqq => self.element_wise(8, Self::equal_mask),
-            M::Pcmpgtb | M::Vpcmpgtb => self.element_wise(1, Self::greater_mask),
-            M::Pcmpgtw | M::Vpcmpgtw => self.element_wise(2, Self::greater_mask),
-            M::Pcmpgtd | M::Vpcmpgtd => self.element_wise(4, Self::greater_mask),
-            M::Pand | M::Vpand | M::Vpandd | M::Vpandq | M::Andps | M::Vandps | M::Andpd => {
-                self.element_wise(1, |step, a, b| step.binary(Op::And, a, b))
-            }
-            M::Por | M::Vpor | M::Vpord | M::Vporq | M::Orps | M::Vorps | M::Orpd => {
-                self.element_wise(1, |step, a, b| step.binary(Op::Or, a, b))
-            }
-            M::Pxor | M::Vpxor | M::Vpxord | M::Vpxorq | M::Xorps | M::Vxorps | M::Xorpd => {
-                self.element_wise(1, |step, a, b| step.binary(Op::Xor, a, b))
-            }
-            M::Pandn | M::Vpandn | M::Vpandnd | M::Vpandnq | M::Andnps | M::Vandnps => self
-                .element_wise(1, |step, a, b| {
-                    let a = step.dag.not(a);
-                    step.binary(Op::And, a, b)
-                }),
-            M::Paddb | M::Vpaddb => self.element_wise(1, Self::added),
-            M::Paddw | M::Vpaddw => self.element_wise(2, Self::added),
-            M::Paddd | M::Vpaddd => self.element_wise(4, Self::added),
-            M::Paddq | M::Vpaddq => self.element_wise(8, Self::added),
-            M::Psubb | M::Vpsubb => self.element_wise(1, Self::subtracted),
-            M::Psubw | M::Vpsubw => self.element_wise(2, Self::subtracted),
-            M::Psubd | M::Vpsubd => self.element_wise(4, Self::subtracted),
-            M::Psubq | M::Vpsubq => self.element_wise(8, Self::subtracted),
-            M::Pmullw | M::Vpmullw => self.element_wise(2, |step, a, b| step.binary(Op::Mul, a, b)),
-            M::Pmulld | M::Vpmulld => self.element_wise(4, |step, a, b| step.binary(Op::Mul, a, b)),
-            M::Pminub | M::Vpminub => self.element_wise(1, Self::minimum),
-            M::Pminuw | M::Vpminuw => self.element_wise(2, Self::minimum),
-            M::Pminud | M::Vpminud => self.element_wise(4, Self::minimum),
-            M::Pmaxub | M::Vpmaxub => self.element_wise(1, Self::maximum),
-            M::Pmaxuw | M::Vpmaxuw => self.element_wise(2, Self::maximum),
-            M::Pmaxud | M::Vpmaxud => self.element_wise(4, Self::maximum),
             M::Pmovmskb | M::Vpmovmskb => self.move_mask(),
             M::Ptest | M::Vptest => self.vector_test(),
             M::Vpternlogd | M::Vpternlogq => self.ternary_logic(),
-            _ => self.permutation(mnemonic),
+            _ => {
+                let tried = self.element_arithmetic(mnemonic);
+                let tried = tried.or_else(|_| self.unary_arithmetic(mnemonic));
+                let tried = tried.or_else(|_| self.lanes(mnemonic));
+                tried.or_else(|_| self.permutation(mnemonic))
+            }
         }
     }
 
@@ -87,6 +52,13 @@ impl Step<'_> {
             M::Psrlw | M::Vpsrlw => self.shift_elements(2, BinaryOperation::Lshr),
             M::Psrld | M::Vpsrld => self.shift_elements(4, BinaryOperation::Lshr),
             M::Psrlq | M::Vpsrlq => self.shift_elements(8, BinaryOperation::Lshr),
+            M::Psraw | M::Vpsraw => self.shift_elements(2, BinaryOperation::Ashr),
+            M::Psrad | M::Vpsrad => self.shift_elements(4, BinaryOperation::Ashr),
+            M::Vpsraq => self.shift_elements(8, BinaryOperation::Ashr),
+            M::Vbroadcastss => self.broadcast(4),
+            M::Vbroadcastsd => self.broadcast(8),
+            M::Vbroadcasti128 | M::Vbroadcastf128 => self.broadcast(16),
+            M::Vpermq | M::Vpermpd if self.insn.op_count() == 3 => self.permute_quarters(),
             M::Vpbroadcastb => self.broadcast(1),
             M::Vpbroadcastw => self.broadcast(2),
             M::Vpbroadcastd => self.broadcast(4),
@@ -127,6 +99,11 @@ impl Step<'_> {
         match self.insn.op_kind(operand) {
             OpKind::Memory => {
                 let addr = self.address();
+                if self.insn.is_broadcast() {
+                    let element = self.insn.memory_size().element_size();
+                    let bytes = self.load_bytes(addr, element)?;
+                    return Ok(bytes.into_iter().cycle().take(size).collect());
+                }
                 self.load_bytes(addr, size)
             }
             OpKind::Register => self.register_bytes(self.insn.op_register(operand), size),
@@ -134,7 +111,11 @@ impl Step<'_> {
         }
     }
 
-    fn register_bytes(&mut self, register: Register, size: usize) -> Result<Vec<Expr>, Unmodelled> {
+    pub(super) fn register_bytes(
+        &mut self,
+        register: Register,
+        size: usize,
+    ) -> Result<Vec<Expr>, Unmodelled> {
         if !register.is_vector_register() {
             return Err(Unmodelled);
         }
@@ -162,7 +143,58 @@ impl Step<'_> {
     }
 
     /// Writes the low bytes of a vector register, or memory. VEX and EVEX forms clear the rest of the register.
-    fn set_vector(&mut self, operand: u32, bytes: &[Expr]) -> Modelled {
+    pub(super) fn set_vector(&mut self, operand: u32, bytes: &[Expr]) -> Modelled {
+        if self.insn.op_mask() != Register::None {
+            return self.set_masked(operand, bytes);
+        }
+        self.set_bytes(operand, bytes)
+    }
+
+    /// Elements that a write mask leaves out stay, or become zero.
+    fn set_masked(&mut self, operand: u32, bytes: &[Expr]) -> Modelled {
+        let element = self.masked_element();
+        if element == 0 || !bytes.len().is_multiple_of(element) {
+            return Err(Unmodelled);
+        }
+        let mask = self.mask_register(self.insn.op_mask())?;
+        if self.insn.op_kind(operand) == OpKind::Memory {
+            // Which bytes are written is what it was.
+            self.concretise(mask, ConcretisationCause::Address);
+            let mask = self.dag.value(mask);
+            let addr = self.address();
+            for (index, &byte) in bytes.iter().enumerate() {
+                if mask >> (index / element) & 1 != 0 {
+                    self.store_byte(addr.wrapping_add(index as u64), byte);
+                }
+            }
+            return Ok(());
+        }
+        let old = match self.insn.zeroing_masking() {
+            true => vec![self.dag.constant(8, 0); bytes.len()],
+            false => self.register_bytes(self.insn.op_register(operand), bytes.len())?,
+        };
+        let mut merged = Vec::with_capacity(bytes.len());
+        for (index, (&new, old)) in bytes.iter().zip(old).enumerate() {
+            let bit = self.dag.extract(mask, (index / element) as u32, 1);
+            merged.push(self.dag.select(bit, new, old));
+        }
+        self.set_bytes(operand, &merged)
+    }
+
+    /// The bytes of the elements that a write mask chooses between: those of the memory operand, unless the result has others.
+    fn masked_element(&self) -> usize {
+        use Mnemonic as M;
+        match self.insn.mnemonic() {
+            M::Vpacksswb | M::Vpackuswb => 1,
+            M::Vpackssdw | M::Vpackusdw | M::Vpmovzxbw | M::Vpmovsxbw => 2,
+            M::Vpmaddwd | M::Vpmovzxbd | M::Vpmovsxbd | M::Vpmovzxwd | M::Vpmovsxwd => 4,
+            M::Vpmuludq | M::Vpmuldq | M::Vpmovzxbq | M::Vpmovsxbq => 8,
+            M::Vpmovzxwq | M::Vpmovsxwq | M::Vpmovzxdq | M::Vpmovsxdq => 8,
+            _ => self.insn.code().op_code().memory_size().element_size(),
+        }
+    }
+
+    fn set_bytes(&mut self, operand: u32, bytes: &[Expr]) -> Modelled {
         match self.insn.op_kind(operand) {
             OpKind::Memory => {
                 let addr = self.address();
@@ -189,13 +221,21 @@ impl Step<'_> {
         }
     }
 
+    /// Clears the first sixteen vector registers, or what they have above 16 bytes.
+    pub(super) fn clear_vectors(&mut self, all: bool) {
+        let from = if all { 0 } else { 16 };
+        for vector in &mut self.thread.vectors[..16] {
+            vector[from..].fill(None);
+        }
+    }
+
     fn clears_rest(&self) -> bool {
         use iced_x86::EncodingKind;
         self.insn.code().encoding() != EncodingKind::Legacy
     }
 
     /// The two sources of an instruction without an immediate.
-    fn sources(&mut self) -> Result<(Vec<Expr>, Vec<Expr>), Unmodelled> {
+    pub(super) fn sources(&mut self) -> Result<(Vec<Expr>, Vec<Expr>), Unmodelled> {
         let size = self.vector_size(0);
         let last = self.insn.op_count() - 1;
         let has_immediate = matches!(self.insn.op_kind(last), OpKind::Immediate8);
@@ -223,7 +263,7 @@ impl Step<'_> {
             .collect()
     }
 
-    fn element_wise(
+    pub(super) fn element_wise(
         &mut self,
         element: usize,
         work: impl Fn(&mut Self, Expr, Expr) -> Expr,
@@ -242,68 +282,12 @@ impl Step<'_> {
         self.set_vector(0, &result)
     }
 
-    fn equal_mask(&mut self, a: Expr, b: Expr) -> Expr {
-        let width = self.dag.width(a);
-        let equal = self.dag.eq(a, b);
-        self.dag.sign_extend(equal, width)
-    }
-
-    fn greater_mask(&mut self, a: Expr, b: Expr) -> Expr {
-        let width = self.dag.width(a);
-        let greater = self.binary(BinaryOperation::Slt, b, a);
-        self.dag.sign_extend(greater, width)
-    }
-
-    fn added(&mut self, a: Expr, b: Expr) -> Expr {
-        self.dag.add_of(a, b)
-    }
-
-    fn subtracted(&mut self, a: Expr, b: Expr) -> Expr {
-        self.dag.sub(a, b)
-    }
-
-    fn minimum(&mut self, a: Expr, b: Expr) -> Expr {
-        let less = self.dag.ult(a, b);
-        self.dag.select(less, a, b)
-    }
-
-    fn maximum(&mut self, a: Expr, b: Expr) -> Expr {
-        let less = self.dag.ult(a, b);
-        self.dag.select(less, b, a)
-    }
-
-    fn vector_move(&mut self, mnemonic: Mnemonic) -> Modelled {
+    fn vector_move(&mut self) -> Modelled {
         let size = match self.insn.op_kind(0) {
             OpKind::Register => self.vector_size(0),
-            _ => self.vector_size(1),
+            _ => self.insn.op_register(1).size(),
         };
-        if self.insn.op_mask() == Register::None {
-            let bytes = self.vector_bytes(1, size)?;
-            return self.set_vector(0, &bytes);
-        }
-        // Masked bytes come from the source, others from the destination or are zero. A masked load need not read all.
-        if !matches!(mnemonic, Mnemonic::Vmovdqu8) || self.insn.op_kind(0) != OpKind::Register {
-            return Err(Unmodelled);
-        }
-        let mask = self.mask_register(self.insn.op_mask())?;
-        if self.dag.constant_value(mask).is_none() {
-            return Err(Unmodelled);
-        }
-        let bits = self.dag.value(mask);
-        let new = self.vector_bytes(1, size)?;
-        let zero = self.dag.constant(8, 0);
-        let old = match self.insn.zeroing_masking() {
-            true => vec![zero; size],
-            false => self.vector_bytes(0, size)?,
-        };
-        let choose = |index: usize| {
-            if bits >> index & 1 != 0 {
-                new[index]
-            } else {
-                old[index]
-            }
-        };
-        let bytes: Vec<Expr> = (0..size).map(choose).collect();
+        let bytes = self.vector_bytes(1, size)?;
         self.set_vector(0, &bytes)
     }
 
@@ -389,7 +373,7 @@ impl Step<'_> {
             let outside = self.dag.is_zero(outside);
             contained = self.dag.and(contained, outside);
         }
-        self.undefined(&FlagName::ALL);
+        self.clear_flags();
         self.set_flag(FlagName::Zero, none);
         self.set_flag(FlagName::Carry, contained);
         Ok(())
@@ -420,7 +404,7 @@ impl Step<'_> {
         self.set_vector(0, &result)
     }
 
-    fn unpack(&mut self, element: usize, high: bool) -> Modelled {
+    pub(super) fn unpack(&mut self, element: usize, high: bool) -> Modelled {
         let (a, b) = self.sources()?;
         let mut result = Vec::with_capacity(a.len());
         for (x, y) in a.chunks(16).zip(b.chunks(16)) {
@@ -502,10 +486,21 @@ impl Step<'_> {
         let by = self.insn.immediate8();
         let bytes = self.vector_bytes(last - 1, size)?;
         let mut result = Vec::with_capacity(size);
+        let width = 8 * element as u32;
+        // An arithmetic shift goes no further than the sign, others leave nothing.
+        let by = match operation {
+            BinaryOperation::Ashr => u32::from(by).min(width - 1),
+            _ => u32::from(by),
+        };
         for part in bytes.chunks(element) {
             let value = self.joined(part);
-            let by = self.dag.constant(8 * element as u32, u128::from(by));
-            let value = self.binary(operation, value, by);
+            let value = match by < width {
+                true => {
+                    let by = self.dag.constant(width, u128::from(by));
+                    self.binary(operation, value, by)
+                }
+                false => self.dag.constant(width, 0),
+            };
             result.extend(self.split(value));
         }
         self.set_vector(0, &result)
@@ -521,6 +516,24 @@ impl Step<'_> {
             _ => self.vector_bytes(1, element)?,
         };
         let result: Vec<Expr> = (0..size).map(|index| bytes[index % element]).collect();
+        self.set_vector(0, &result)
+    }
+
+    /// Permutes 8-byte elements of each 32 bytes.
+    fn permute_quarters(&mut self) -> Modelled {
+        if self.insn.op_kind(2) != OpKind::Immediate8 {
+            return Err(Unmodelled);
+        }
+        let size = self.vector_size(0);
+        let order = self.insn.immediate8();
+        let bytes = self.vector_bytes(1, size)?;
+        let mut result = Vec::with_capacity(size);
+        for half in bytes.chunks(32) {
+            for element in 0..4 {
+                let from = 8 * usize::from(order >> (2 * element) & 3);
+                result.extend_from_slice(&half[from..from + 8]);
+            }
+        }
         self.set_vector(0, &result)
     }
 

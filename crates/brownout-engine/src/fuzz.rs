@@ -14,6 +14,8 @@
 //! What it can miss: processes that an execution has started and left behind.
 
 mod execution;
+mod fork_point;
+mod input_file;
 mod operations;
 mod persistent_files;
 mod process_end;
@@ -21,8 +23,9 @@ mod server;
 mod shared;
 
 pub use execution::{Comparison, Execution, ExecutionEnd, Transition};
+pub use fork_point::{ForkPoint, Obstacle};
 pub use operations::{CodePlace, OperationKind, PmOperation};
-pub use server::{ForkPoint, FuzzServer, Obstacle};
+pub use server::FuzzServer;
 
 use crate::repetition::Repetition;
 use crate::schedule::ThreadSchedule;

@@ -21,6 +21,8 @@ use crate::test_case::{ListedCase, TestCase};
 const BATCH: usize = 24;
 /// Executions to shorten an input.
 const SHORTENING: usize = 40;
+/// The same for an input on which the target fails: there are few of them, and people read them.
+const SHORTENING_FAILURE: usize = 400;
 
 /// One worker.
 pub struct Worker<'a> {
@@ -111,6 +113,7 @@ impl<'a> Worker<'a> {
         let seeds = self.campaign.seeds();
         for seed in &seeds {
             // Until the files are known, the target sees those of the user.
+            self.campaign.executions.fetch_add(1, Ordering::Relaxed);
             let used = self.executor.persistent(&StartImage::default(), seed)?;
             self.note_files(&used)?;
             if !self.files.is_empty() || self.campaign.is_over() {
@@ -610,7 +613,10 @@ impl<'a> Worker<'a> {
         let input = match execution.end {
             // Each attempt would take the whole time.
             ExecutionEnd::TimedOut => trial.input.clone(),
-            end => minimize(&trial.input, SHORTENING, |input| {
+            end => minimize(&trial.input, SHORTENING_FAILURE, |input| {
+                if campaign.is_over() {
+                    return Ok(false);
+                }
                 campaign.executions.fetch_add(1, Ordering::Relaxed);
                 let again = executor.execute(&trial.content, input)?;
                 Ok(again.end == end)

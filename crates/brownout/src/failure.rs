@@ -130,6 +130,11 @@ pub enum Failure {
     )]
     HoldsCampaign { path: PathBuf },
     #[error(
+        "`{}` contains a campaign of `brownout fuzz`, which has no trace of its own; give the results on one of its inputs, such as `{}`",
+        path.display(), path.join("input-0").display()
+    )]
+    NoTraceOfCampaign { path: PathBuf },
+    #[error(
         "`{}` contains a campaign of another program, or of other arguments; choose another directory with --out",
         path.display()
     )]

@@ -16,6 +16,10 @@ pub fn next_step(
 ) -> Option<String> {
     let results = directory.shell_word();
     let crash_command = || {
+        if directory.holds_campaign() {
+            return "fuzz with --recover CMD, and results in another directory with --out"
+                .to_owned();
+        }
         let model = better_profile.map(|profile| format!("--model {profile} "));
         let model = model.unwrap_or_default();
         let recovery = recovery.map_or_else(|| "CMD".to_owned(), shell_word);

@@ -87,7 +87,7 @@ impl OutputDirectory {
     /// Prepares `path` for results; fails if it contains files of the user, or a campaign, which can be the work of days.
     pub fn claim(path: &Path) -> Result<Self, Failure> {
         let path = with_pid(path);
-        if path.join(CAMPAIGN).exists() {
+        if is_campaign(&path) {
             run_destination::give_up();
             return Err(Failure::HoldsCampaign { path });
         }
@@ -317,10 +317,20 @@ impl OutputDirectory {
             Some(trace) => trace.clone(),
             None => self.file(TRACE),
         };
-        fs::canonicalize(&trace).map_err(|source| Failure::TraceIo {
-            path: trace,
-            source,
+        fs::canonicalize(&trace).map_err(|source| match is_campaign(&self.path) {
+            true => Failure::NoTraceOfCampaign {
+                path: self.path.clone(),
+            },
+            false => Failure::TraceIo {
+                path: trace,
+                source,
+            },
         })
+    }
+
+    /// Whether these are the results of `brownout fuzz`, which belong to many recordings.
+    pub fn holds_campaign(&self) -> bool {
+        is_campaign(&self.path)
     }
 
     /// Whether the results belong to this trace.
@@ -387,6 +397,11 @@ impl OutputDirectory {
             }
         }
     }
+}
+
+/// Whether a directory holds a campaign of `brownout fuzz`.
+fn is_campaign(path: &Path) -> bool {
+    path.join(CAMPAIGN).exists()
 }
 
 /// Whether a file has the name of a trace that is not complete.

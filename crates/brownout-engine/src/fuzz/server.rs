@@ -1,6 +1,8 @@
 //! The server: where the target waits, and how it is copied for each execution.
 
 use super::execution::{Execution, ExecutionEnd};
+use super::fork_point::{ForkPoint, Obstacle};
+use super::input_file;
 use super::operations::{self, PmOperation};
 use super::persistent_files::{FuzzedFiles, Restored};
 use super::process_end;
@@ -11,7 +13,6 @@ use crate::launch::{Launch, launch_with};
 use crate::loader_image::LOADER;
 use crate::program::Program;
 use crate::schedule::Unpinned;
-use crate::sys::memory::{MemfdUse, create_memfd};
 use crate::sys::process::{self, FixedAddresses, Pid, WaitMode};
 use crate::sys::signals::SignalGate;
 use crate::target::TargetError;
@@ -20,7 +21,6 @@ use brownout_ring::fuzz::{EDGES, FuzzPage, goal, station, turn};
 use brownout_ring::option;
 use brownout_trace::replay::Content;
 use rustix::process::Signal;
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek as _};
 use std::os::unix::fs::FileExt as _;
@@ -31,55 +31,6 @@ const START_FACTOR: u32 = 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a process that runs to its fork point is looked after.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Where the target is copied for each execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ForkPoint {
-    /// Before it first uses its input.
-    Input,
-    /// Before it first uses a persistent file.
-    BeforeFiles(Obstacle),
-    /// Nowhere: it is started for each execution.
-    StartPerRun(Obstacle),
-}
-
-/// Why a target is not copied where it first uses its input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
-    /// It has so many threads there.
-    Threads(u32),
-    /// It ends without using the input.
-    InputUnused,
-    /// It does not come there in time.
-    TooSlow,
-}
-
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Threads(count) => {
-                write!(f, "it has {count} threads when it first uses its input")
-            }
-            Self::InputUnused => f.write_str("it ends before it uses its input"),
-            Self::TooSlow => f.write_str("it takes too long to come to where it uses its input"),
-        }
-    }
-}
-
-impl fmt::Display for ForkPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Input => f.write_str("copied at the first use of the input"),
-            Self::BeforeFiles(obstacle) => write!(
-                f,
-                "copied before the first use of a persistent file, because {obstacle}"
-            ),
-            Self::StartPerRun(obstacle) => {
-                write!(f, "started for each execution, because {obstacle}")
-            }
-        }
-    }
-}
 
 /// The processes that wait.
 enum Waiting {
@@ -150,7 +101,7 @@ impl FuzzServer {
         // Nobody reads records.
         wire.turn_off();
         let shared = Shared::map(wire.file()).map_err(set_up)?;
-        let input = open_input(&target.input)?;
+        let input = input_file::open(&target.input)?;
         shared.configure(target, &input)?;
         if let InputChannel::Clients(path) = &target.input {
             client::put(&wire, path).map_err(set_up)?;
@@ -453,7 +404,7 @@ impl FuzzServer {
             }
             file.write_all_at(bytes, 0)
         };
-        put(&self.input).map_err(|source| input_error(&self.target.input, source))
+        put(&self.input).map_err(|source| input_file::failed(&self.target.input, source))
     }
 
     fn end_processes(&mut self) {
@@ -500,27 +451,4 @@ impl Drop for FuzzServer {
 fn end(pid: Pid) {
     process::kill(pid, Signal::KILL);
     let _ = process::wait(pid, WaitMode::Block);
-}
-
-fn open_input(channel: &InputChannel) -> Result<File, FuzzServerError> {
-    let opened = match channel {
-        InputChannel::Stdin => create_memfd(c"input", MemfdUse::Data),
-        InputChannel::File(path) | InputChannel::Clients(path) => File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(path),
-    };
-    opened.map_err(|source| input_error(channel, source))
-}
-
-fn input_error(channel: &InputChannel, source: io::Error) -> FuzzServerError {
-    match channel {
-        InputChannel::Stdin => set_up(source),
-        InputChannel::File(path) | InputChannel::Clients(path) => FuzzServerError::Input {
-            path: path.clone(),
-            source,
-        },
-    }
 }

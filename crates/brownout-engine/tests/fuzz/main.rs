@@ -1,5 +1,6 @@
 //! Small targets in C, executed on one input after the other.
 
+mod clients;
 mod comparisons;
 mod fixture;
 mod fork_points;

@@ -207,6 +207,7 @@ fn supervise(
 fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), FuzzError>) {
     let status = campaign.status();
     results.add_tested(summary(&status));
+    let is_complete = ended.is_ok();
     symbolic_report::conclude(campaign, &status, results);
     if let Err(error) = ended {
         let why = match error.is_full_disk() {
@@ -219,7 +220,7 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
         results.fall_short(ExitCode::Usage, Reason::other(why));
     }
     let executions = number_of(status.executions, "execution");
-    if status.executions > 0 && campaign.files().is_empty() {
+    if is_complete && campaign.files().is_empty() {
         let failures = match campaign.has_succeeded() {
             true => "",
             false => "; the program has never ended with status 0",
@@ -231,7 +232,8 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
     }
-    if status.executions > 0 && !campaign.may_have_used_input() {
+    let is_fuzzed = is_complete && status.symbolic.is_none();
+    if is_fuzzed && !campaign.files().is_empty() && !campaign.may_have_used_input() {
         let why = format!(
             "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
              belongs, or give --server if clients send it"

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use super::lock::lock;
-use super::with_pid;
+use super::{is_campaign, with_pid};
 
 /// How far the process has come with its directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +31,11 @@ fn get() -> Option<(PathBuf, Stage)> {
     destination.unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The results of this process will go to `path`. To be called before anything can fail.
+/// The results of this process will go to `path`. To be called before anything can fail. A campaign stays as it is if a command cannot use it.
 pub fn plan(path: &Path) {
+    if is_campaign(path) {
+        return;
+    }
     set(Some((with_pid(path), Stage::Planned)));
 }
 

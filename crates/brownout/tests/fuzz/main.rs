@@ -1,5 +1,7 @@
 //! `brownout fuzz`: inputs and images are generated, what they reach is found and can be replayed, and a campaign can be ended and continued.
 
+mod inputs;
+mod servers;
 #[path = "../test_dir/mod.rs"]
 mod test_dir;
 
@@ -17,11 +19,15 @@ impl TestDir {
     /// The store, with seeds that show nothing by themselves.
     fn store(seeds: &[&str]) -> Self {
         let dir = Self::with("fuzz/store.c", &["-g"]);
-        fs::create_dir(dir.path("seeds")).unwrap();
-        for (number, seed) in seeds.iter().enumerate() {
-            fs::write(dir.path(&format!("seeds/{number}")), seed).unwrap();
-        }
+        dir.write_seeds(seeds);
         dir
+    }
+
+    fn write_seeds(&self, seeds: &[&str]) {
+        fs::create_dir(self.path("seeds")).unwrap();
+        for (number, seed) in seeds.iter().enumerate() {
+            fs::write(self.path(&format!("seeds/{number}")), seed).unwrap();
+        }
     }
 
     fn start(&self, options: &[&str], program: &[&str]) -> Child {
@@ -34,7 +40,16 @@ impl TestDir {
 
     /// Waits until a campaign has found something, and ends it as Ctrl-C does.
     fn fuzz_until(&self, program: &[&str], is_found: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let mut campaign = self.start(&[], program);
+        self.fuzz_with(&[], program, is_found)
+    }
+
+    fn fuzz_with(
+        &self,
+        options: &[&str],
+        program: &[&str],
+        is_found: impl Fn(&[Value]) -> bool,
+    ) -> Vec<Value> {
+        let mut campaign = self.start(options, program);
         let started = Instant::now();
         loop {
             let path = self.path("brownout.out/findings.jsonl");
@@ -242,12 +257,13 @@ fn what_cannot_be_used_is_named() {
     fs::create_dir(dir.path("empty")).unwrap();
     fs::write(dir.path("bad.dict"), "set\n").unwrap();
     fs::write(dir.path("bad.grammar"), "get <key>\n").unwrap();
-    let cases: [(&[&str], &str); 5] = [
+    let cases: [(&[&str], &str); 6] = [
         (&["--seeds", "empty"], "contains no files"),
         (&["--seeds", "nowhere"], "cannot read the seeds"),
         (&["--dict", "bad.dict"], "line 1 of the dictionary"),
         (&["--grammar", "bad.grammar"], "<key> is not defined"),
         (&["--crash-rate", "2"], "not a probability"),
+        (&["--longest-input", "0"], "at least 1 byte"),
     ];
     for (options, sentence) in cases {
         let arguments = [&["fuzz"], options, &["--", "./store", "pool"]].concat();
@@ -261,6 +277,13 @@ fn what_cannot_be_used_is_named() {
     }
     let missing = dir.brownout(&["fuzz", "--", "./nothing", "pool"]);
     assert_eq!(missing.status, Some(2), "{}", missing.stderr);
+    let source = dir.brownout(&["fuzz", "--", "./store.c", "pool"]);
+    assert_eq!(source.status, Some(2), "{}", source.stderr);
+    assert!(
+        source.stderr.contains("not executable"),
+        "{}",
+        source.stderr
+    );
     let limit = ["fuzz", "--time-limit", "300ms", "--jobs", "1", "--"];
     dir.brownout(&[&limit[..], &["./store", "pool"]].concat());
     let other = dir.brownout(&[&limit[..], &["./store", "pool2"]].concat());
@@ -269,5 +292,14 @@ fn what_cannot_be_used_is_named() {
     let check = dir.brownout(&["check", "--", "./store", "pool"]);
     assert_eq!(check.status, Some(2));
     assert!(check.stderr.contains("campaign"), "{}", check.stderr);
+    let before = dir.read("brownout.out/run.json");
+    let crash = dir.brownout(&["crash", "brownout.out", "--recover", "true"]);
+    assert_eq!(crash.status, Some(2));
+    assert!(
+        crash.stderr.contains("has no trace of its own"),
+        "{}",
+        crash.stderr
+    );
+    assert_eq!(dir.read("brownout.out/run.json"), before);
     assert!(dir.path("brownout.out/campaign.json").exists());
 }

@@ -30,6 +30,9 @@ const LIMITED_WAITS: u32 = 3;
 /// Longer ones do not.
 const LONGEST_WAIT: u64 = 1_000_000_000;
 
+/// Looks at what is outside of the process, up to 10 ms each, before it is killed: another thread may be about to get the signal.
+const PATIENCE: u32 = 8;
+
 static PAGE: AtomicPtr<ClientPage> = AtomicPtr::new(core::ptr::null_mut());
 /// The client of this process, once the target listens.
 static CLIENT: Lock<Option<Client>> = Lock::new(None);
@@ -42,6 +45,8 @@ struct Client {
     parts: Vec<(usize, usize)>,
     connection: Option<Connection>,
     was_asked_to_end: bool,
+    /// How often it is waited for a reaction to that.
+    patience: u32,
     limited_waits: u32,
 }
 
@@ -108,17 +113,28 @@ pub fn act(context: &mut Context) -> bool {
         Some(Step::Done) => {}
         Some(Step::Ask) => {
             page.ended.store(linux::SIGTERM, Ordering::Relaxed);
-            // SAFETY: the target's handler runs like that of any signal.
-            unsafe { crate::sys!(linux::__NR_kill, sys::getpid(), linux::SIGTERM) };
+            ask_to_end(context);
         }
         Some(Step::Kill) => {
             page.ended.store(linux::SIGKILL, Ordering::Relaxed);
             about_to_die(context, linux::SIGKILL);
             signal::die(linux::SIGKILL, context.tid)
         }
-        None => return false,
+        Some(Step::Wait) | None => return false,
     }
     true
+}
+
+/// Sends `SIGTERM`: to the calling thread, which looks after the others and gets it at once, or to any if that one blocks it.
+fn ask_to_end(context: &Context) {
+    let pid = sys::getpid();
+    // SAFETY: the target's handler runs like that of any signal.
+    unsafe {
+        match context.mask & signal::bit(linux::SIGTERM) {
+            0 => crate::sys!(linux::__NR_tgkill, pid, context.tid, linux::SIGTERM),
+            _ => crate::sys!(linux::__NR_kill, pid, linux::SIGTERM),
+        }
+    };
 }
 
 /// What comes next.
@@ -127,6 +143,8 @@ enum Step {
     Done,
     /// The target is to be asked to end.
     Ask,
+    /// It was asked, and a thread may be about to react.
+    Wait,
     /// It was asked, and did not.
     Kill,
 }
@@ -141,6 +159,7 @@ impl Client {
             parts,
             connection: None,
             was_asked_to_end: false,
+            patience: PATIENCE,
             limited_waits: LIMITED_WAITS,
         }
     }
@@ -149,7 +168,8 @@ impl Client {
         self.limited_waits = LIMITED_WAITS;
         if let Some(connection) = &mut self.connection {
             let has_answered = connection.forget_answers();
-            if !connection.send(&self.input) && !has_answered {
+            let is_done = !connection.send(&self.input) && !has_answered;
+            if is_done && !connection.may_be_on_its_way() {
                 self.connection = None;
             }
             return Step::Done;
@@ -161,9 +181,13 @@ impl Client {
             }
             return Step::Done;
         }
-        match core::mem::replace(&mut self.was_asked_to_end, true) {
-            false => Step::Ask,
-            true => Step::Kill,
+        if !core::mem::replace(&mut self.was_asked_to_end, true) {
+            return Step::Ask;
         }
+        if self.patience > 0 {
+            self.patience -= 1;
+            return Step::Wait;
+        }
+        Step::Kill
     }
 }

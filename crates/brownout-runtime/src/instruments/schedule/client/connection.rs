@@ -1,7 +1,7 @@
 //! Sockets of the client: where the target listens, and a connection to it.
 //!
-//! The kernel of the machine connects both ends. Over TCP, it may do so a little later: the client waits until what it has sent is there, so
-//! that the threads of the target see it at the same point in each run.
+//! The kernel of the machine connects both ends. Over TCP, it may do so a little later: the input is not taken for consumed before it is known that
+//! it is there, so that the threads of the target see it in each run.
 
 use super::super::switch::are_ready;
 use super::super::turns::WaitedDescriptor;
@@ -15,7 +15,7 @@ const DESCRIPTORS: i32 = 256;
 /// The connection has a descriptor that is not lower than this, so that those of the target have the numbers that they have natively.
 const FIRST: u64 = 700;
 /// How often it is looked whether the other end has got everything, and the time between two looks, in nanoseconds.
-const LOOKS: u32 = 2000;
+const LOOKS: u32 = 1000;
 const LOOK: u64 = 50_000;
 /// The last state of a TCP connection, as `TCP_INFO` has them, in which the other end may not know yet that nothing more is sent: `FIN_WAIT1`.
 const LAST_UNSENT: u8 = 4;
@@ -76,6 +76,7 @@ impl Listener {
             rest: part,
             is_tcp: family != net::AF_UNIX as u16,
             is_open: true,
+            looks: LOOKS,
         };
         connection.move_out_of_the_way();
         // SAFETY: the kernel reads the address.
@@ -103,6 +104,8 @@ pub struct Connection {
     rest: (usize, usize),
     is_tcp: bool,
     is_open: bool,
+    /// How often it is looked whether everything has arrived.
+    looks: u32,
 }
 
 impl Connection {
@@ -152,11 +155,18 @@ impl Connection {
             self.is_open = false;
             // SAFETY: ends sending.
             unsafe { crate::sys!(linux::__NR_shutdown, self.fd, net::SHUT_WR) };
-            if self.is_tcp {
-                looks(|| is_sent(self.fd));
-            }
         }
         !self.is_open || self.rest.0 > before
+    }
+
+    /// Whether everything that was sent may still be on its way. Over TCP, the kernel says so until the target reads it, or a little longer.
+    pub fn may_be_on_its_way(&mut self) -> bool {
+        if !self.is_tcp || self.looks == 0 || is_sent(self.fd) {
+            return false;
+        }
+        self.looks -= 1;
+        sys::sleep(LOOK);
+        true
     }
 
     /// Reads what the target has answered, so that it can answer more. Returns whether there was anything.

@@ -83,7 +83,6 @@ cargo xtask COMMAND [OPTIONS]
   bench represent       how fast the update behaviours of a long run are found, and in how much memory; how soon
                         `auto` and `prefix` find the first bug of programs of the corpus
       options of these: --runs N  --brownout PATH  (represent: --only steps|first-bug  --time-limit SECONDS)
-  bench symex           what recording, replaying and solving a path costs, and how that grows with the input
       options:          --lines N (inputs of at most so many lines)
 ";
 

@@ -15,7 +15,6 @@ mod load;
 mod measure;
 mod race;
 mod represent;
-mod symex;
 mod table;
 
 use std::ffi::OsString;
@@ -82,7 +81,6 @@ pub fn run(mut args: Args) -> Result<()> {
         Some("fuzz") => return fuzz::run(args),
         Some("race") => return race::run(args),
         Some("represent") => return represent::run(args),
-        Some("symex") => return symex::run(args),
         Some(other) => bail!("there is no benchmark {other:?}, only {BENCHMARKS}"),
         None => bail!("give the benchmark to run: {BENCHMARKS}"),
     }

@@ -324,7 +324,7 @@ mod tests {
         let events = [
             store(3, 0x40),
             at(1, flush),
-            at(2, fence.clone()),
+            at(2, fence),
             at(3, flush),
             at(3, fence),
         ];

@@ -19,11 +19,12 @@ use crate::checkout_copy::{copy_checkout, write_file};
 use crate::shell::{cargo, root, step, target_dir};
 
 /// The crates with code for one architecture. Each has a skeleton of the same name.
-const CRATES: [&str; 4] = [
+const CRATES: [&str; 5] = [
     "brownout-engine",
     "brownout-recovery",
     "brownout-runtime",
     "brownout-symbols",
+    "brownout-symex",
 ];
 const SKELETONS: &str = "tests/architecture";
 const ARCHITECTURE: &str = "x86_64";

@@ -13,8 +13,10 @@ mod pointer_flow;
 
 use std::path::Path;
 
-pub(crate) use pointer_flow::{FileFacts, ImportMeaning};
+pub(crate) use pointer_flow::{CodeEffect, FileFacts, ImportMeaning, RegisterSet};
 use serde::{Deserialize, Serialize};
+
+use crate::arch::ARCHITECTURE_NAME;
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -36,7 +38,10 @@ pub enum AnalysisError {
         path: Box<Path>,
         error: std::io::Error,
     },
-    #[error("`{path}` is not a 64-bit ELF file for x86-64: {reason}")]
+    #[error(
+        "`{path}` is not a 64-bit ELF file for {}: {reason}",
+        ARCHITECTURE_NAME
+    )]
     Format { path: Box<Path>, reason: String },
 }
 

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elf::{Image, Symbols};
 use super::{Found, PmOperationKind};
-use crate::arch::{CodeEffect, FunctionCode, PointerState};
+use crate::arch::{FunctionCode, PointerState};
 
 /// Functions that return a pointer to persistent memory.
 const SOURCES: &[&str] = &[
@@ -71,6 +71,22 @@ impl ImportMeaning {
     }
 }
 
+/// General registers, one bit for each number.
+pub type RegisterSet = u32;
+
+/// Something that concerns more than the function whose code has it.
+#[derive(Clone, Copy, Debug)]
+pub enum CodeEffect {
+    Operation(u64, PmOperationKind),
+    /// A variable of the file gets a pointer.
+    Variable(u64),
+    /// A function of the file is called, with these registers as pointers.
+    Call(usize, RegisterSet),
+    IndirectCall(RegisterSet),
+    /// The result is a pointer.
+    Returns,
+}
+
 /// What is known of all functions of a file.
 pub struct FileFacts<'a> {
     pub slots: &'a FxHashMap<u64, String>,
@@ -80,7 +96,7 @@ pub struct FileFacts<'a> {
     /// Functions by the address at which they begin.
     pub entries: FxHashMap<u64, usize>,
     /// The registers that a call of each function does not keep.
-    pub lost: Vec<u16>,
+    pub lost: Vec<RegisterSet>,
     /// Variables that may hold a pointer to persistent memory, and slots with the addresses of such variables.
     pub variables: FxHashSet<u64>,
 }
@@ -96,7 +112,7 @@ impl FileFacts<'_> {
 #[derive(Clone, Default)]
 struct FunctionFacts {
     /// The registers that may point to persistent memory when it is called.
-    arguments: u16,
+    arguments: RegisterSet,
     returns_pm: bool,
     /// Places on the stack that may hold such a pointer: base register and displacement.
     places: FxHashSet<(u8, i64)>,
@@ -127,7 +143,7 @@ struct Analysis<'a> {
     functions: Vec<FunctionFacts>,
     address_taken: Vec<usize>,
     /// The registers with which calls through pointers pass pointers to persistent memory.
-    passed: u16,
+    passed: RegisterSet,
     stores: FxHashMap<u64, PmOperationKind>,
     waiting: VecDeque<usize>,
     is_waiting: Vec<bool>,
@@ -265,7 +281,7 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn pass(&mut self, callee: usize, arguments: u16) {
+    fn pass(&mut self, callee: usize, arguments: RegisterSet) {
         let known = &mut self.functions[callee].arguments;
         if arguments & !*known != 0 {
             *known |= arguments;

@@ -8,5 +8,5 @@ mod replay;
 mod semantics;
 
 pub use control_flow::control_flow;
-pub use pointers::{ARCHITECTURE, CodeEffect, FunctionCode, PointerState};
+pub use pointers::{ARCHITECTURE, ARCHITECTURE_NAME, FunctionCode, PointerState};
 pub use replay::replay;

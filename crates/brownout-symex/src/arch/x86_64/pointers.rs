@@ -8,47 +8,35 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::control_flow::modifies_pm;
 use super::semantics::gpr_number;
-use crate::pm_code::{FileFacts, ImportMeaning, PmOperationKind};
+use crate::pm_code::{CodeEffect, FileFacts, ImportMeaning, PmOperationKind, RegisterSet};
 
 const RAX: usize = 0;
 const RCX: usize = 1;
 const RDI: usize = 7;
 const R8: usize = 8;
 /// The registers of arguments: rdi, rsi, rdx, rcx, r8, r9.
-const ARGUMENTS: u16 = 1 << RDI | 1 << 6 | 1 << 2 | 1 << RCX | 1 << R8 | 1 << 9;
+const ARGUMENTS: RegisterSet = 1 << RDI | 1 << 6 | 1 << 2 | 1 << RCX | 1 << R8 | 1 << 9;
 /// The registers that a call does not keep.
-const LOST: u16 = ARGUMENTS | 1 << RAX | 1 << 10 | 1 << 11;
+const LOST: RegisterSet = ARGUMENTS | 1 << RAX | 1 << 10 | 1 << 11;
 /// Of the flags of `mmap`: the mapping has no file.
 const MAP_ANONYMOUS: u64 = 0x20;
 
-/// What ELF files for this processor say.
+/// What ELF files for this processor say, and what messages call it.
+pub const ARCHITECTURE_NAME: &str = "x86-64";
 pub const ARCHITECTURE: object::Architecture = object::Architecture::X86_64;
 
 /// The registers that may point to persistent memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PointerState(u16);
+pub struct PointerState(RegisterSet);
 
 impl PointerState {
-    pub fn new(registers: u16) -> Self {
+    pub fn new(registers: RegisterSet) -> Self {
         Self(registers)
     }
 
     fn has(self, register: Register) -> bool {
         register.is_gpr() && self.0 >> gpr_number(register) & 1 != 0
     }
-}
-
-/// Something that concerns more than the function itself.
-#[derive(Clone, Copy, Debug)]
-pub enum CodeEffect {
-    Operation(u64, PmOperationKind),
-    /// A variable of the file gets a pointer.
-    Variable(u64),
-    /// A function of the file is called, with these registers as pointers.
-    Call(usize, u16),
-    IndirectCall(u16),
-    /// The result is a pointer.
-    Returns,
 }
 
 /// The instructions of a function, by blocks.
@@ -136,7 +124,7 @@ impl FunctionCode {
     }
 
     /// The registers that calls of the function do not keep. Compilers know those of functions that call nothing.
-    pub fn lost_registers(&self) -> u16 {
+    pub fn lost_registers(&self) -> RegisterSet {
         let mut factory = InstructionInfoFactory::new();
         let mut written = 0;
         for insn in &self.insns {
@@ -224,7 +212,7 @@ impl FunctionCode {
         places: &mut FxHashSet<(u8, i64)>,
         effects: &mut Vec<CodeEffect>,
     ) {
-        let mut states: Vec<Option<u16>> = vec![None; self.starts.len()];
+        let mut states: Vec<Option<RegisterSet>> = vec![None; self.starts.len()];
         let mut waiting: Vec<usize> = Vec::new();
         if let Some(first) = states.first_mut() {
             *first = Some(start.0);
@@ -420,7 +408,7 @@ impl Follower<'_> {
             returns = self.any_returns;
         }
         state.0 &= !lost;
-        state.0 |= u16::from(returns) << RAX;
+        state.0 |= RegisterSet::from(returns) << RAX;
         for register in (0..16).filter(|register| lost >> register & 1 != 0) {
             self.constants[register] = None;
         }

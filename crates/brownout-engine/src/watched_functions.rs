@@ -1,6 +1,6 @@
 //! Watched functions, whose calls are recorded: those that the caller asks for, and those that join threads.
 
-use brownout_libraries::{Function, LockFunction, Purpose, TxFunction};
+use brownout_libraries::{Function, LockFunction, LockOrder, Purpose, TxFunction};
 use brownout_ring::watch::Order;
 use brownout_ring::{WATCH_BYTES, watch};
 use std::borrow::Cow;
@@ -93,23 +93,21 @@ fn order(name: &str) -> Order {
     let Some(function) = brownout_libraries::function(name) else {
         return Order::Unknown;
     };
-    // Those that may fail or share the lock are not certain.
-    let is_plain = ["pthread_mutex_", "pthread_spin_"]
-        .iter()
-        .any(|family| name.starts_with(family));
     match function.purpose {
         // The locks that they acquire are acquired by functions of the C library.
         // Programs ask for the root object all the time.
         Purpose::Transaction(TxFunction::Root) => Order::Query,
         Purpose::Transaction(_) | Purpose::CreatePool | Purpose::Leave => Order::None,
-        Purpose::Lock { function, .. } if name.starts_with("pmemobj_mutex_") => match function {
-            LockFunction::Exclusive if name.ends_with("_lock") => Order::None,
-            LockFunction::Release => Order::None,
-            _ => Order::Unknown,
-        },
-        Purpose::Lock { function, lock, .. } if is_plain && lock == 0 => match function {
-            LockFunction::Exclusive if name.ends_with("_lock") => Order::Acquires,
-            LockFunction::Release => Order::Releases,
+        // The wire has locks that are the first argument.
+        Purpose::Lock {
+            function,
+            lock,
+            order,
+            ..
+        } => match (order, function) {
+            (LockOrder::ByCLibrary, _) => Order::None,
+            (LockOrder::Certain, LockFunction::Exclusive) if lock == 0 => Order::Acquires,
+            (LockOrder::Certain, LockFunction::Release) if lock == 0 => Order::Releases,
             _ => Order::Unknown,
         },
         _ => Order::Unknown,

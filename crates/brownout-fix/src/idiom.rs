@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use brownout_libraries::{MemoryEffect, PoolNames, memory_effect, pool_names};
 use rustc_hash::FxHashSet;
 use tree_sitter::Node;
 
@@ -64,7 +65,7 @@ pub(crate) enum Form {
     /// A reference of Rust to the object.
     Reference,
     /// A pool of libpmemobj, a pointer and a number of bytes.
-    Pool,
+    Pool(PoolNames),
 }
 
 /// A call that flushes, fences or does both.
@@ -157,7 +158,7 @@ impl Idioms {
             // Calls of this file come first, then those that are made in more places.
             let here = called.files.get(&source.path).copied().unwrap_or(0);
             let all: u32 = called.files.values().sum();
-            let is_range = matches!(idiom.form, Form::Range | Form::Pool | Form::Nothing);
+            let is_range = matches!(idiom.form, Form::Range | Form::Pool(_) | Form::Nothing);
             let is_hidden = is_hidden(name, source, offset);
             (fits && is_visible && !is_hidden && !calls_itself(name, source, offset))
                 .then_some(((is_range, here, all), idiom))
@@ -168,10 +169,7 @@ impl Idioms {
 }
 
 fn idiom(name: &str, called: &CalledName, deed: Deed, macros: &MacroDefinitions) -> Option<Idiom> {
-    let intrinsic = matches!(
-        name,
-        "_mm_clwb" | "_mm_clflushopt" | "_mm_clflush" | "msync"
-    );
+    let effect = memory_effect(name);
     if deed == Deed::Fence {
         let example = called.examples.get(&0);
         return example.map(|_| Idiom {
@@ -184,13 +182,15 @@ fn idiom(name: &str, called: &CalledName, deed: Deed, macros: &MacroDefinitions)
     let is_address = |text: &String| text.starts_with(['&', '*']);
     let (&count, example) = called.examples.iter().next()?;
     let form = match (count, &example[..]) {
-        _ if name == "msync" => return None,
+        _ if effect == Some(MemoryEffect::Syncs) => return None,
         (2, [_, length]) if !is_address(length) => Form::Range,
         (1, _) if called.bang || macros.takes_place(name) => Form::Place,
         (1, [address]) if is_address(address) => Form::Pointer,
         // What is not known to be a macro is a function, which takes a pointer.
-        (1, _) if intrinsic || !macros.is_macro(name) => Form::Pointer,
-        (3, _) if name.starts_with("pmemobj_") => Form::Pool,
+        (1, _) if effect == Some(MemoryEffect::FlushesLine) || !macros.is_macro(name) => {
+            Form::Pointer
+        }
+        (3, _) => Form::Pool(pool_names(name)?),
         _ => return None,
     };
     Some(Idiom {

@@ -1,5 +1,7 @@
 //! Repairs: the edits that make one statement flush what it stores, or fence after it.
 
+use brownout_libraries::{PoolNames, drain_call, log_call, persisting_calls};
+
 use crate::RepairRefusal;
 use crate::edit::Edit;
 use crate::function_copy::{CopiedFunction, FunctionCopy, copy_chain};
@@ -559,21 +561,20 @@ impl<'a> RepairRequest<'a> {
 
     /// Flush and persist of a library that the file uses.
     fn library(&self, statement: &Statement<'_>, object: &StoredObject) -> Option<[String; 2]> {
-        let names = ["flush", "persist"];
-        if includes(self.source, "libpmem.h") {
-            return Some(names.map(|name| self.range_call(&format!("pmem_{name}"), object)));
-        }
-        includes(self.source, "libpmemobj").then(|| {
-            names.map(|name| {
+        let calls = persisting_calls(&|header| includes(self.source, header))?;
+        let names = [calls.flush?, calls.persist?];
+        Some(names.map(|name| match calls.pool {
+            None => self.range_call(name, object),
+            Some(pool) => {
                 let idiom = Idiom {
-                    name: format!("pmemobj_{name}"),
-                    form: Form::Pool,
+                    name: name.to_owned(),
+                    form: Form::Pool(pool),
                     bang: false,
                     example: None,
                 };
                 self.call(statement, &idiom, object)
-            })
-        })
+            }
+        }))
     }
 
     fn call(&self, statement: &Statement<'_>, idiom: &Idiom, object: &StoredObject) -> String {
@@ -590,11 +591,11 @@ impl<'a> RepairRequest<'a> {
                 let address = self.address(name, object);
                 self.wrapped(statement, name, format!("{name}({address});"))
             }
-            Form::Pool => {
+            Form::Pool(names) => {
                 let address = &object.address;
                 let pool = self
-                    .pool(statement, idiom)
-                    .unwrap_or_else(|| format!("pmemobj_pool_by_ptr({address})"));
+                    .pool(statement, idiom, names)
+                    .unwrap_or_else(|| format!("{}({address})", names.of_address));
                 format!("{name}({pool}, {address}, {});", self.length(object))
             }
         }
@@ -669,15 +670,15 @@ impl<'a> RepairRequest<'a> {
     }
 
     /// The pool that an earlier call named, if the variable is there.
-    fn pool(&self, statement: &Statement<'_>, idiom: &Idiom) -> Option<String> {
+    fn pool(&self, statement: &Statement<'_>, idiom: &Idiom, names: PoolNames) -> Option<String> {
         let example = idiom.example.clone();
         let function = statement.function()?;
-        let example = example.unwrap_or_else(|| "pop".to_owned());
+        let example = example.unwrap_or_else(|| names.variable.to_owned());
         let is_word = example.chars().all(|c| c.is_alphanumeric() || c == '_');
         let declares = |node: &tree_sitter::Node<'_>| {
             matches!(node.kind(), "parameter_declaration" | "declaration")
                 && node.start_byte() < statement.node.start_byte()
-                && self.source.text_of(*node).contains("PMEMobjpool")
+                && self.source.text_of(*node).contains(names.ty)
                 && descendants(*node).iter().any(|part| {
                     part.kind() == "identifier" && self.source.text_of(*part) == example
                 })
@@ -706,9 +707,10 @@ impl<'a> RepairRequest<'a> {
                 false => format!("{UNSAFE} {{ {fence} }};"),
             };
         }
-        let fence = if includes(self.source, "libpmem.h") {
-            "pmem_drain();"
-        } else if includes(self.source, "mmintrin.h") || includes(self.source, "immintrin.h") {
+        if let Some(drain) = drain_call(&|header| includes(self.source, header)) {
+            return format!("{drain}();");
+        }
+        let fence = if includes(self.source, "mmintrin.h") || includes(self.source, "immintrin.h") {
             "_mm_sfence();"
         } else {
             "__builtin_ia32_sfence();"
@@ -717,10 +719,11 @@ impl<'a> RepairRequest<'a> {
     }
 
     fn log(&self, object: &StoredObject) -> String {
-        if includes(self.source, "libpmemobj++") {
-            return format!("pmem::obj::transaction::snapshot({});", object.address);
+        let log = log_call(&|header| includes(self.source, header));
+        match log.takes_length {
+            true => self.range_call(log.name, object),
+            false => format!("{}({});", log.name, object.address),
         }
-        self.range_call("pmemobj_tx_add_range_direct", object)
     }
 }
 

@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use brownout_libraries::{MemoryEffect, StoredLength, converts_identifier, memory_effect};
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
@@ -291,16 +292,11 @@ fn call_target<'s>(
     if source.language == SourceLanguage::Rust {
         return rust_call(source, call, &name, &arguments);
     }
-    match name.trim_start_matches("__builtin_") {
-        "memcpy" | "memmove" | "memset" | "strncpy" | "bzero" if arguments.len() > 1 => {
-            bytes(argument(0)?, Length::Of(*arguments.last()?))
-        }
-        "strcpy" | "strcat" | "strncat" | "stpcpy" | "sprintf" | "snprintf" => {
-            bytes(argument(0)?, Length::String)
-        }
-        "read" | "pread" | "recv" if arguments.len() > 2 => {
-            bytes(argument(1)?, Length::Of(argument(2)?))
-        }
+    let name_without_prefix = name.trim_start_matches("__builtin_");
+    if let Some(target) = stored_by_library(name_without_prefix, &arguments) {
+        return Some(target);
+    }
+    match name_without_prefix {
         name if is_atomic(name) => bytes(argument(0)?, Length::Pointee),
         name if vector_length(name).is_some() => {
             let length = vector_length(name).unwrap_or_default();
@@ -324,6 +320,20 @@ fn call_target<'s>(
             macros.stored_object(&name, &texts).map(Target::Macro)
         }
     }
+}
+
+/// What a call of a function of the C library stores to.
+fn stored_by_library<'s>(name: &str, arguments: &[Node<'s>]) -> Option<Target<'s>> {
+    let argument = |index: u8| arguments.get(usize::from(index)).copied();
+    let Some(MemoryEffect::Stores { to, length }) = memory_effect(name) else {
+        return None;
+    };
+    let length = match length {
+        StoredLength::Argument(index) => Length::Of(argument(index)?),
+        StoredLength::Text => Length::String,
+        _ => return None,
+    };
+    Some(Target::Bytes(argument(to)?, length))
 }
 
 /// An operation of a compiler or of C11 that changes the word at its first argument.
@@ -614,23 +624,6 @@ pub(crate) fn bit_fields(source: &SourceTree) -> Vec<String> {
         .collect()
 }
 
-/// Calls that only compute an address.
-const PURE: [&str; 10] = [
-    "D_RW",
-    "D_RO",
-    "DIRECT_RW",
-    "DIRECT_RO",
-    "pmemobj_direct",
-    "add",
-    "sub",
-    "offset",
-    "cast",
-    "as_mut_ptr",
-];
-
-/// Methods of the standard libraries that only say where something is, or how long.
-const PURE_METHODS: [&str; 6] = ["len", "size", "length", "data", "as_ptr", "c_str"];
-
 /// Whether an expression does something when it is evaluated.
 pub(crate) fn has_effect(source: &SourceTree, expression: Node<'_>) -> bool {
     descendants(expression)
@@ -645,8 +638,11 @@ pub(crate) fn has_own_effect(source: &SourceTree, node: Node<'_>) -> bool {
             let name = callee(source, node).unwrap_or_default();
             let function = node.child_by_field_name("function");
             let is_method = function.is_some_and(|node| node.kind() == "field_expression");
-            let is_pure = PURE.contains(&name.as_str())
-                || (is_method && PURE_METHODS.contains(&name.as_str()));
+            let is_pure = match memory_effect(&name) {
+                Some(MemoryEffect::ComputesAddress) => true,
+                Some(MemoryEffect::ComputesAddressAsMethod) => is_method,
+                _ => converts_identifier(&name),
+            };
             !is_pure
         }
         "assignment_expression"

@@ -34,6 +34,8 @@ pub enum Purpose {
         lock: u8,
         /// When a call that acquires the lock has acquired it.
         acquired: Acquired,
+        /// What a call means for the order of threads, whatever it returns.
+        order: LockOrder,
     },
     /// It orders what threads do without being a lock.
     Order {
@@ -70,6 +72,18 @@ pub enum LockFunction {
     Release,
     /// Releases it, waits for the condition that the argument before it identifies, and acquires it again, whatever it returns.
     Wait,
+}
+
+/// Whether a call of a function orders threads, as far as that is certain before its result is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LockOrder {
+    /// It does: the lock has one holder, and the call acquires or releases it unless the program is wrong.
+    Certain,
+    /// It calls a function of the C library that does.
+    ByCLibrary,
+    /// It may fail, or others may hold the lock, too.
+    Uncertain,
 }
 
 /// Which results of a function mean that it has acquired a lock.
@@ -155,6 +169,7 @@ mod tests {
             function: LockFunction::Wait,
             lock: 2,
             acquired: Acquired::Always,
+            order: LockOrder::Uncertain,
         };
         assert_eq!(purpose("pmemobj_cond_wait"), wait);
         for row in functions() {

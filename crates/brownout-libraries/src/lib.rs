@@ -7,6 +7,8 @@
 //! - [`Function`]: a function whose calls an analysis can have recorded, with its [`Purpose`]. An analysis declares
 //!   which of them it needs; the command line passes the union to the engine.
 //! - [`FrameName`]: what the name of a function in a call stack says.
+//! - [`MemoryFunction`]: what a function does to memory, for analyses that read code and sources.
+//! - [`SourceCalls`]: how sources that use a library flush, fence and log.
 //! - [`ObjectIdentifier`]: how a library identifies persistent objects, if not by pointers.
 //!
 //! The crate contains only data and lookups. It has no dependencies and performs no I/O. To support another library or
@@ -20,6 +22,7 @@ mod frame_name;
 mod function;
 mod identifier;
 mod library;
+mod memory_function;
 mod owner;
 mod table;
 mod transaction;
@@ -29,11 +32,17 @@ pub use frame_name::{
     is_start_function, is_thin_entry,
 };
 pub use function::{
-    Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose, function, functions,
+    Acquired, AllocationResult, Function, LockFunction, LockOrder, OrderFunction, Purpose,
+    function, functions,
 };
 pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
 pub use library::{
     Library, LibraryRole, is_binding_source, is_library_header, is_library_module, library_modules,
+};
+pub use memory_function::{
+    LogCall, MemoryEffect, MemoryFunction, PoolNames, SourceCalls, StoredLength, drain_call,
+    is_library_name, is_pool_variable, is_sync_function, log_call, memory_effect, persisting_calls,
+    pool_names,
 };
 pub use owner::{FrameNames, Owner};
 pub use table::LIBRARIES;

@@ -6,6 +6,7 @@
 use crate::frame_name::FrameName;
 use crate::function::Function;
 use crate::identifier::ObjectIdentifier;
+use crate::memory_function::{MemoryFunction, SourceCalls};
 use crate::table::LIBRARIES;
 
 /// What a library does with the memory of its callers.
@@ -52,6 +53,12 @@ pub struct Library {
     pub functions: &'static [Function],
     /// Names of its functions in call stacks.
     pub frames: &'static [FrameName],
+    /// What its functions do to memory.
+    pub memory: &'static [MemoryFunction],
+    /// Its variables that hold where a pool is. Functions that are compiled into programs read them.
+    pub pool_variables: &'static [&'static str],
+    /// How sources that use it flush, fence and log.
+    pub source_calls: Option<SourceCalls>,
     /// How it identifies persistent objects, if not by pointers.
     pub identifier: Option<ObjectIdentifier>,
 }

@@ -5,9 +5,14 @@
 //! [`library`](crate::Library) and [`function`](crate::Function); nothing here is logic.
 
 use crate::frame_name::{FrameMeaning, FrameName};
-use crate::function::{Acquired, AllocationResult, Function, LockFunction, OrderFunction, Purpose};
+use crate::function::{
+    Acquired, AllocationResult, Function, LockFunction, LockOrder, OrderFunction, Purpose,
+};
 use crate::identifier::ObjectIdentifier;
 use crate::library::{Library, LibraryRole};
+use crate::memory_function::{
+    LogCall, MemoryEffect, MemoryFunction, PoolNames, SourceCalls, StoredLength,
+};
 use crate::transaction::TxFunction;
 
 /// All known libraries. If two rows match the same name or path, the first one counts.
@@ -37,11 +42,21 @@ pub const LIBRARIES: &[Library] = &[
             leaves("quick_exit"),
             leaves("pthread_exit"),
             leaves("thrd_exit"),
-            lock("pthread_mutex_lock", 0, LockFunction::Exclusive),
+            ordered(
+                "pthread_mutex_lock",
+                0,
+                LockFunction::Exclusive,
+                LockOrder::Certain,
+            ),
             lock("pthread_mutex_trylock", 0, LockFunction::Exclusive),
             lock("pthread_mutex_timedlock", 0, LockFunction::Exclusive),
             lock("pthread_mutex_clocklock", 0, LockFunction::Exclusive),
-            lock("pthread_mutex_unlock", 0, LockFunction::Release),
+            ordered(
+                "pthread_mutex_unlock",
+                0,
+                LockFunction::Release,
+                LockOrder::Certain,
+            ),
             lock("pthread_rwlock_rdlock", 0, LockFunction::Shared),
             lock("pthread_rwlock_tryrdlock", 0, LockFunction::Shared),
             lock("pthread_rwlock_timedrdlock", 0, LockFunction::Shared),
@@ -51,9 +66,19 @@ pub const LIBRARIES: &[Library] = &[
             lock("pthread_rwlock_timedwrlock", 0, LockFunction::Exclusive),
             lock("pthread_rwlock_clockwrlock", 0, LockFunction::Exclusive),
             lock("pthread_rwlock_unlock", 0, LockFunction::Release),
-            lock("pthread_spin_lock", 0, LockFunction::Exclusive),
+            ordered(
+                "pthread_spin_lock",
+                0,
+                LockFunction::Exclusive,
+                LockOrder::Certain,
+            ),
             lock("pthread_spin_trylock", 0, LockFunction::Exclusive),
-            lock("pthread_spin_unlock", 0, LockFunction::Release),
+            ordered(
+                "pthread_spin_unlock",
+                0,
+                LockFunction::Release,
+                LockOrder::Certain,
+            ),
             lock("pthread_cond_wait", 1, LockFunction::Wait),
             lock("pthread_cond_timedwait", 1, LockFunction::Wait),
             lock("pthread_cond_clockwait", 1, LockFunction::Wait),
@@ -97,6 +122,31 @@ pub const LIBRARIES: &[Library] = &[
             frame("_start", FrameMeaning::Start),
             frame("__libc_start_", FrameMeaning::Start),
         ],
+        memory: &[
+            memory("mmap", MemoryEffect::Maps),
+            memory("mmap64", MemoryEffect::Maps),
+            memory("msync", MemoryEffect::Syncs),
+            memory("fsync", MemoryEffect::Syncs),
+            memory("fdatasync", MemoryEffect::Syncs),
+            stores("memcpy", 0, StoredLength::Argument(2)),
+            stores("memmove", 0, StoredLength::Argument(2)),
+            stores("memset", 0, StoredLength::Argument(2)),
+            stores("mempcpy", 0, StoredLength::Argument(2)),
+            stores("memccpy", 0, StoredLength::Argument(3)),
+            stores("bcopy", 1, StoredLength::Argument(2)),
+            stores("bzero", 0, StoredLength::Argument(1)),
+            stores("strncpy", 0, StoredLength::Argument(2)),
+            stores("stpncpy", 0, StoredLength::Argument(2)),
+            stores("strcpy", 0, StoredLength::Text),
+            stores("stpcpy", 0, StoredLength::Text),
+            stores("strcat", 0, StoredLength::Text),
+            stores("strncat", 0, StoredLength::Text),
+            stores("sprintf", 0, StoredLength::Text),
+            stores("snprintf", 0, StoredLength::Text),
+            stores("read", 1, StoredLength::Argument(2)),
+            stores("pread", 1, StoredLength::Argument(2)),
+            stores("recv", 1, StoredLength::Argument(2)),
+        ],
         ..NONE
     },
     // The containers of libpmemobj-cpp, which is a header-only library.
@@ -116,12 +166,26 @@ pub const LIBRARIES: &[Library] = &[
         role: LibraryRole::Bindings,
         headers: &["/libpmemobj++/"],
         frames: &[frame("::snapshot", FrameMeaning::ExplicitSnapshot)],
+        source_calls: Some(SourceCalls {
+            header: "libpmemobj++",
+            log: Some(LogCall {
+                name: "pmem::obj::transaction::snapshot",
+                takes_length: false,
+            }),
+            ..NO_CALLS
+        }),
         ..NONE
     },
     // The C++ standard library.
     Library {
         role: LibraryRole::Wrapper,
         headers: &["/include/c++/"],
+        memory: &[
+            memory("size", MemoryEffect::ComputesAddressAsMethod),
+            memory("length", MemoryEffect::ComputesAddressAsMethod),
+            memory("data", MemoryEffect::ComputesAddressAsMethod),
+            memory("c_str", MemoryEffect::ComputesAddressAsMethod),
+        ],
         ..NONE
     },
     // Threading Building Blocks before oneTBB; the locks that are not here are compiled into the target from headers.
@@ -166,11 +230,25 @@ pub const LIBRARIES: &[Library] = &[
     Library {
         modules: &["libstdc++.so", "libgcc_s.so"],
         headers: &["/lib/gcc/", "/lib/clang/"],
+        memory: &[
+            memory("_mm_clwb", MemoryEffect::FlushesLine),
+            memory("_mm_clflushopt", MemoryEffect::FlushesLine),
+            memory("_mm_clflush", MemoryEffect::FlushesLine),
+        ],
         ..NONE
     },
     // Rust.
     Library {
         headers: &["/rustc/", "/compiler_builtins"],
+        memory: &[
+            memory("len", MemoryEffect::ComputesAddressAsMethod),
+            memory("as_ptr", MemoryEffect::ComputesAddressAsMethod),
+            memory("add", MemoryEffect::ComputesAddress),
+            memory("sub", MemoryEffect::ComputesAddress),
+            memory("offset", MemoryEffect::ComputesAddress),
+            memory("cast", MemoryEffect::ComputesAddress),
+            memory("as_mut_ptr", MemoryEffect::ComputesAddress),
+        ],
         ..NONE
     },
     Library {
@@ -223,10 +301,20 @@ pub const LIBRARIES: &[Library] = &[
             // `pmemobj_root` calls it.
             tx("pmemobj_root_construct", 2, TxFunction::Root),
             // The first argument is the pool.
-            lock("pmemobj_mutex_lock", 1, LockFunction::Exclusive),
+            ordered(
+                "pmemobj_mutex_lock",
+                1,
+                LockFunction::Exclusive,
+                LockOrder::ByCLibrary,
+            ),
             lock("pmemobj_mutex_trylock", 1, LockFunction::Exclusive),
             lock("pmemobj_mutex_timedlock", 1, LockFunction::Exclusive),
-            lock("pmemobj_mutex_unlock", 1, LockFunction::Release),
+            ordered(
+                "pmemobj_mutex_unlock",
+                1,
+                LockFunction::Release,
+                LockOrder::ByCLibrary,
+            ),
             lock("pmemobj_rwlock_rdlock", 1, LockFunction::Shared),
             lock("pmemobj_rwlock_tryrdlock", 1, LockFunction::Shared),
             lock("pmemobj_rwlock_timedrdlock", 1, LockFunction::Shared),
@@ -255,6 +343,32 @@ pub const LIBRARIES: &[Library] = &[
             frame("pmemobj_memmove_nodrain", FrameMeaning::ThinEntry),
             frame("pmemobj_memset_nodrain", FrameMeaning::ThinEntry),
         ],
+        memory: &[
+            memory("pmemobj_create", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_open", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_pool_by_oid", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_pool_by_ptr", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_reserve", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_volatile", MemoryEffect::ReturnsPersistent),
+            memory("pmemobj_direct", MemoryEffect::ReturnsPersistent),
+            memory("D_RW", MemoryEffect::ComputesAddress),
+            memory("D_RO", MemoryEffect::ComputesAddress),
+            memory("DIRECT_RW", MemoryEffect::ComputesAddress),
+            memory("DIRECT_RO", MemoryEffect::ComputesAddress),
+        ],
+        pool_variables: &["_pobj_cached_pool"],
+        source_calls: Some(SourceCalls {
+            header: "libpmemobj",
+            flush: Some("pmemobj_flush"),
+            persist: Some("pmemobj_persist"),
+            log: Some(LOG_BY_C),
+            pool: Some(PoolNames {
+                ty: "PMEMobjpool",
+                variable: "pop",
+                of_address: "pmemobj_pool_by_ptr",
+            }),
+            ..NO_CALLS
+        }),
         identifier: Some(ObjectIdentifier {
             ty: "pmemoid",
             offset: "off",
@@ -306,6 +420,14 @@ pub const LIBRARIES: &[Library] = &[
         modules: &["libpmem.so"],
         prefixes: &["pmem_"],
         sources: &["/src/libpmem/"],
+        memory: &[memory("pmem_map_file", MemoryEffect::ReturnsPersistent)],
+        source_calls: Some(SourceCalls {
+            header: "libpmem.h",
+            flush: Some("pmem_flush"),
+            persist: Some("pmem_persist"),
+            drain: Some("pmem_drain"),
+            ..NO_CALLS
+        }),
         ..NONE
     },
     Library {
@@ -313,6 +435,10 @@ pub const LIBRARIES: &[Library] = &[
         modules: &["libpmem2.so"],
         prefixes: &["pmem2_"],
         sources: &["/src/libpmem2/"],
+        memory: &[memory(
+            "pmem2_map_get_address",
+            MemoryEffect::ReturnsPersistent,
+        )],
         ..NONE
     },
     // What the libraries of PMDK share. The directories have common names, so the path must name the project too.
@@ -334,8 +460,34 @@ const NONE: Library = Library {
     start_files: &[],
     functions: &[],
     frames: &[],
+    memory: &[],
+    pool_variables: &[],
+    source_calls: None,
     identifier: None,
 };
+
+/// How C logs, also in a file that includes no header of a library itself.
+pub(crate) const LOG_BY_C: LogCall = LogCall {
+    name: "pmemobj_tx_add_range_direct",
+    takes_length: true,
+};
+
+const NO_CALLS: SourceCalls = SourceCalls {
+    header: "",
+    flush: None,
+    persist: None,
+    drain: None,
+    log: None,
+    pool: None,
+};
+
+const fn memory(name: &'static str, effect: MemoryEffect) -> MemoryFunction {
+    MemoryFunction { name, effect }
+}
+
+const fn stores(name: &'static str, to: u8, length: StoredLength) -> MemoryFunction {
+    memory(name, MemoryEffect::Stores { to, length })
+}
 
 const fn tx(name: &'static str, arguments: u8, function: TxFunction) -> Function {
     Function {
@@ -409,6 +561,16 @@ const fn leaves(name: &'static str) -> Function {
 
 /// The address of the lock is the argument with index `lock`.
 const fn lock(name: &'static str, lock: u8, function: LockFunction) -> Function {
+    ordered(name, lock, function, LockOrder::Uncertain)
+}
+
+/// A lock of which more is known.
+const fn ordered(
+    name: &'static str,
+    lock: u8,
+    function: LockFunction,
+    order: LockOrder,
+) -> Function {
     Function {
         name,
         arguments: lock + 1,
@@ -419,6 +581,7 @@ const fn lock(name: &'static str, lock: u8, function: LockFunction) -> Function 
                 LockFunction::Exclusive | LockFunction::Shared => Acquired::IfZero,
                 _ => Acquired::Always,
             },
+            order,
         },
     }
 }
@@ -432,6 +595,7 @@ const fn tbb(name: &'static str, function: LockFunction, acquired: Acquired) -> 
             function,
             lock: 0,
             acquired,
+            order: LockOrder::Uncertain,
         },
     }
 }

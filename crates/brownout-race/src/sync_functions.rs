@@ -109,6 +109,7 @@ impl SyncFunctions {
                 function,
                 lock,
                 acquired,
+                ..
             } => Some(SyncMeaning::Lock {
                 function,
                 argument: lock.into(),

@@ -114,7 +114,7 @@ pub fn applies_to(path: &str) -> bool {
 }
 
 /// The code before the test module at the end of a file. A test module in a file of its own has nothing to cut off.
-fn before_tests(code: &str) -> &str {
+pub fn before_tests(code: &str) -> &str {
     let starts = code.match_indices("#[cfg(test)]\nmod ");
     let mut inline = starts.filter(|(start, attribute)| {
         let name = &code[start + attribute.len()..];

@@ -4,6 +4,7 @@ mod dependencies;
 mod exports;
 mod glossary;
 mod layers;
+mod library_names;
 mod rust_code;
 
 use std::path::Path;
@@ -47,7 +48,8 @@ pub fn run(args: Args) -> Result<()> {
                 .map(|problem| format!("{path}: {problem}")),
         );
         if path.ends_with(".rs") {
-            let found = layers::check(path, &text, &instruments);
+            let mut found = layers::check(path, &text, &instruments);
+            found.extend(library_names::check(path, &text));
             problems.extend(
                 found
                     .into_iter()

@@ -22,6 +22,27 @@ pub fn code_of(text: &str) -> String {
     String::from_utf8_lossy(&code).into_owned()
 }
 
+/// The strings of a file of Rust code, each with its line, as they are written.
+pub fn literals_of(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    let mut line = 1;
+    std::iter::from_fn(move || {
+        while at < bytes.len() {
+            let (start, first) = (at, line);
+            at = end_of_prose(bytes, at).max(at + 1);
+            line += bytes[start..at].iter().filter(|b| **b == b'\n').count();
+            let whole = text.get(start..at).unwrap_or_default();
+            let quoted = whole.trim_start_matches(['r', 'b', 'c']).trim_matches('#');
+            let quoted = quoted.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+            if let Some(content) = quoted.filter(|_| whole.len() > 1) {
+                return Some((first, content));
+            }
+        }
+        None
+    })
+}
+
 /// The end of the comment or literal that starts at `at`; `at` if none does.
 fn end_of_prose(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
@@ -133,6 +154,13 @@ mod tests {
         let words: Vec<&str> = code.split_whitespace().collect();
         assert_eq!(words, ["a", "b", "c", "d"]);
         assert_eq!(code.lines().count(), text.lines().count());
+    }
+
+    #[test]
+    fn literals_come_with_their_lines() {
+        let text = "a(\"b\"); // \"c\"\n\"d\ne\"; r#\"f\"#, b\"g\", '\"', \"\"\n";
+        let found: Vec<_> = literals_of(text).collect();
+        assert_eq!(found, [(1, "b"), (2, "d\ne"), (3, "f"), (3, "g"), (3, "")]);
     }
 
     #[test]

@@ -8,13 +8,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use brownout_libraries::{FrameNames, Owner, is_library_module};
+use brownout_libraries::{FrameNames, Owner, is_library_module, is_sync_function};
 use brownout_recovery::{LoadedModule, PathObservation};
 use brownout_symbols::{FileOffset, ModuleId, Probe, Symbolizer};
 use brownout_symex::{Constraint, ConstraintKind, PmGuide, ReplayedPath};
-
-/// Functions of the C library that make stores durable.
-const SYNCS: &[&str] = &["msync", "fsync", "fdatasync"];
 
 /// A source line with operations on persistent memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +62,7 @@ fn modifies_pm(function: &str) -> bool {
         called: Some(function),
         source: None,
     };
-    SYNCS.contains(&function) || matches!(Owner::of(frame), Owner::Carrier | Owner::Library)
+    is_sync_function(function) || matches!(Owner::of(frame), Owner::Carrier | Owner::Library)
 }
 
 impl ProgramGuide {

@@ -11,7 +11,7 @@ use super::Found;
 use super::elf::Image;
 
 /// Increased when the analysis finds something else, or its result is laid out in another way.
-const HEADER: &[u8; 16] = b"brownout-pm-001\n";
+const HEADER: &[u8; 16] = b"brownout-pm-002\n";
 
 /// The place of one file's result.
 pub(super) struct Entry {

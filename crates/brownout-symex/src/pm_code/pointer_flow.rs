@@ -10,30 +10,12 @@
 
 use std::collections::VecDeque;
 
-use brownout_libraries::{FrameMeaning, LIBRARIES, LibraryRole};
+use brownout_libraries::{LIBRARIES, LibraryRole, MemoryEffect, is_pool_variable, memory_effect};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::elf::{Image, Symbols};
 use super::{Found, PmOperationKind};
 use crate::arch::{FunctionCode, PointerState};
-
-/// Functions that return a pointer to persistent memory.
-const SOURCES: &[&str] = &[
-    "pmem_map_file",
-    "pmem2_map_get_address",
-    "pmemobj_create",
-    "pmemobj_direct",
-    "pmemobj_open",
-    "pmemobj_pool_by_oid",
-    "pmemobj_pool_by_ptr",
-    "pmemobj_reserve",
-    "pmemobj_volatile",
-];
-const MAPS: &[&str] = &["mmap", "mmap64"];
-/// Functions of the C library that make files durable.
-const SYNCS: &[&str] = &["msync", "fsync", "fdatasync"];
-/// Variables of libraries that hold where a pool is: `pmemobj_direct` is compiled into programs and reads it.
-const POOL_VARIABLES: &[&str] = &["_pobj_cached_pool"];
 
 /// What the name of an imported function says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,8 +24,8 @@ pub struct ImportMeaning {
     pub maps: bool,
     /// It modifies persistent memory or makes it durable, whatever its arguments are.
     pub is_operation: bool,
-    /// It stores to where its first argument points.
-    pub copies: bool,
+    /// The index of the argument that points to where it stores.
+    pub stores_to: Option<u8>,
 }
 
 impl ImportMeaning {
@@ -53,8 +35,11 @@ impl ImportMeaning {
             .strip_prefix("__")
             .and_then(|name| name.strip_suffix("_chk"));
         let plain = plain.unwrap_or(name);
-        let copies = { LIBRARIES.iter().flat_map(|library| library.frames) }
-            .any(|frame| frame.meaning == FrameMeaning::Copy && frame.name == plain);
+        let stores_to = match memory_effect(plain) {
+            Some(MemoryEffect::Stores { to, .. }) => Some(to),
+            _ => None,
+        };
+        let effect = memory_effect(name);
         let of_library = LIBRARIES.iter().any(|library| {
             matches!(library.role, LibraryRole::Structures | LibraryRole::Carrier)
                 && library
@@ -63,10 +48,10 @@ impl ImportMeaning {
                     .any(|prefix| name.starts_with(prefix))
         });
         Self {
-            returns_pm: SOURCES.contains(&name),
-            maps: MAPS.contains(&name),
-            is_operation: of_library || SYNCS.contains(&name),
-            copies,
+            returns_pm: effect == Some(MemoryEffect::ReturnsPersistent),
+            maps: effect == Some(MemoryEffect::Maps),
+            is_operation: of_library || effect == Some(MemoryEffect::Syncs),
+            stores_to,
         }
     }
 }
@@ -167,7 +152,7 @@ impl<'a> Analysis<'a> {
         let pools = symbols
             .slots
             .iter()
-            .filter(|(_, name)| POOL_VARIABLES.contains(&name.as_str()));
+            .filter(|(_, name)| is_pool_variable(name));
         let mut facts = FileFacts {
             slots: &symbols.slots,
             meanings,

@@ -14,7 +14,8 @@ const RAX: usize = 0;
 const RCX: usize = 1;
 const RDI: usize = 7;
 const R8: usize = 8;
-/// The registers of arguments: rdi, rsi, rdx, rcx, r8, r9.
+/// The registers of arguments, in their order: rdi, rsi, rdx, rcx, r8, r9.
+const ARGUMENT_NUMBERS: [usize; 6] = [RDI, 6, 2, RCX, R8, 9];
 const ARGUMENTS: RegisterSet = 1 << RDI | 1 << 6 | 1 << 2 | 1 << RCX | 1 << R8 | 1 << 9;
 /// The registers that a call does not keep.
 const LOST: RegisterSet = ARGUMENTS | 1 << RAX | 1 << 10 | 1 << 11;
@@ -392,13 +393,17 @@ impl Follower<'_> {
         let mut lost = LOST;
         if let Some(meaning) = slot.and_then(|slot| self.facts.meaning_of_slot(slot)) {
             returns = meaning.returns_pm || meaning.maps && self.maps_a_file();
-            let copies = meaning.copies && state.has(Register::RDI);
-            if meaning.is_operation || copies {
+            let stores_to = meaning.stores_to.and_then(|to| {
+                let register = *ARGUMENT_NUMBERS.get(usize::from(to))?;
+                (state.0 >> register & 1 != 0).then_some(to)
+            });
+            if meaning.is_operation || stores_to.is_some() {
                 let kind = PmOperationKind::Call;
                 self.effects.push(CodeEffect::Operation(insn.ip(), kind));
             }
             // What `memcpy` returns, and the address of a thread's variable.
-            returns |= copies || meaning == ImportMeaning::default() && self.is_tls(slot, *state);
+            returns |= stores_to == Some(0)
+                || meaning == ImportMeaning::default() && self.is_tls(slot, *state);
         } else if let Some(&callee) = direct.and_then(|to| self.facts.entries.get(&to)) {
             self.effects.push(CodeEffect::Call(callee, arguments));
             returns = (self.returns)(callee);

@@ -378,7 +378,7 @@ impl<'a> Campaign<'a> {
             if !self.believed.is_retracted() {
                 self.retract(with)?;
             }
-            if proposed.shortcut.is_some() {
+            if proposed.indirect.is_some() {
                 self.submit(input, true, with);
                 return Ok(());
             }
@@ -503,7 +503,7 @@ impl<'a> Campaign<'a> {
 
     /// Takes back all verdicts that no native recovery has given. Those of this campaign are tried again.
     fn retract(&mut self, with: &mut Collaborators<'_>) -> Result<(), CrashError> {
-        let is_believed = |trial: &Trial| trial.shortcut.is_some();
+        let is_believed = |trial: &Trial| trial.indirect.is_some();
         self.known.retain(|_, trial| !is_believed(trial));
         let retracted = self.trials.extract_if(.., |trial| is_believed(trial));
         let retracted: Vec<Trial> = retracted.collect();
@@ -565,7 +565,7 @@ fn new_trial(
         seconds: attempt.duration.as_secs_f64(),
         observation: attempt.observation,
         behaviour: proposal.behaviour.as_ref().map(|tried| tried.number),
-        shortcut: attempt.shortcut,
+        indirect: attempt.indirect,
     }
 }
 

@@ -230,7 +230,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

@@ -142,7 +142,7 @@ mod tests {
             }),
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

@@ -195,7 +195,7 @@ pub fn read(path: &Path) -> Result<Option<Entries>, JournalError> {
                 }
             },
             Ok(Line::Retraction(_)) => {
-                entries.trials.retain(|trial| trial.shortcut.is_none());
+                entries.trials.retain(|trial| trial.indirect.is_none());
                 let points = entries.trials.iter().map(|trial| trial.point.clone());
                 tried = points.zip(0..).collect();
             }
@@ -353,7 +353,7 @@ mod tests {
     use crate::strategy::StrategyId;
     use crate::test_configuration::TraceIdentity;
     use brownout_model::Tearing;
-    use brownout_recovery::{Recovery, Shortcut};
+    use brownout_recovery::{IndirectVerdict, Recovery};
 
     fn head() -> Head {
         let configuration = TestConfiguration {
@@ -403,7 +403,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 
@@ -462,7 +462,7 @@ mod tests {
         let path = directory.path().join("journal");
         let native = |event| trial(CrashPoint::program_order(event));
         let believed = |event| Trial {
-            shortcut: Some(Shortcut::Known),
+            indirect: Some(IndirectVerdict::Known),
             ..native(event)
         };
         let mut journal = Journal::create(&path, &head()).unwrap();

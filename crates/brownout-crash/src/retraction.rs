@@ -24,7 +24,7 @@ pub(crate) struct Believed {
 impl Believed {
     /// Takes the trial of a proposal.
     pub(crate) fn note(&mut self, trial: &Trial, proposal: &ProposedCrash) {
-        if trial.shortcut.is_some() {
+        if trial.indirect.is_some() {
             self.proposals.push(proposal.clone());
         }
     }

@@ -291,7 +291,7 @@ mod tests {
             failure: (!passed).then(Failure::default),
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

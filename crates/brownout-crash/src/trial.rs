@@ -8,7 +8,7 @@ use crate::crash_point::CrashPoint;
 use crate::failure_point::PointKind;
 use crate::operation::Operation;
 use crate::update_behaviour::TriedUpdate;
-use brownout_recovery::{Observation, Shortcut, Verdict};
+use brownout_recovery::{IndirectVerdict, Observation, Verdict};
 
 /// A crash point that was tried.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub struct Trial {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behaviour: Option<u64>,
     /// How the verdict was reached, if recovery did not run natively.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shortcut: Option<Shortcut>,
+    #[serde(rename = "shortcut", default, skip_serializing_if = "Option::is_none")]
+    pub indirect: Option<IndirectVerdict>,
 }
 
 impl Trial {

@@ -63,7 +63,7 @@ mod tests {
             seconds: 0.0,
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! `explore_speed EXECUTIONS FILE PROGRAM [ARGS…]`: the first 8 bytes of FILE are open.
 
 use brownout_engine::Repetition;
-use brownout_engine::explore::{ExploreOptions, ExploredTarget, OpenFile, Step};
+use brownout_engine::explore::{ExplorationStep, ExploreOptions, ExploredTarget, OpenFile};
 use std::error::Error;
 use std::ffi::OsString;
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         cpu_limit: Duration::from_secs(60),
         repetition: Repetition::default(),
     })?;
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         return Err(format!("the program does not read the open bytes: {step:?}").into());
     };
     let started = Instant::now();
     for execution in 0..executions {
         let value = execution.to_le_bytes();
         let step = target.answer(question.branch, &value[..question.len], true)?;
-        if !matches!(step, Step::End(_)) {
+        if !matches!(step, ExplorationStep::End(_)) {
             return Err(format!("an execution does not end: {step:?}").into());
         }
     }

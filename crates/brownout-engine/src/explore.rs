@@ -11,7 +11,7 @@
 //! process runs at a time; all others wait at their questions.
 //!
 //! What a copy of a process would share with others (files that are written, child processes…) ends the branch with
-//! [`Step::RunAnew`]: the caller has to run the target in another way, with the chosen bytes in the files.
+//! [`ExplorationStep::RunAnew`]: the caller has to run the target in another way, with the chosen bytes in the files.
 
 mod branch;
 mod mailboxes;
@@ -55,7 +55,7 @@ pub struct ExploreOptions {
 
 /// What a process has come to.
 #[derive(Debug)]
-pub enum Step {
+pub enum ExplorationStep {
     /// It waits for the bytes of a load.
     Question(Question),
     /// It has ended.
@@ -106,7 +106,7 @@ pub struct ExploredTarget {
 
 impl ExploredTarget {
     /// Starts the target and runs it up to its first question or its end.
-    pub fn start(options: &ExploreOptions) -> Result<(Self, Step), ExploreError> {
+    pub fn start(options: &ExploreOptions) -> Result<(Self, ExplorationStep), ExploreError> {
         let program = Program::find(&options.command).map_err(TargetError::from)?;
         let table = open_table::encode(&options.files)?;
         let set_up = |error| ExploreError::Target(TargetError::SetUp(error));
@@ -146,7 +146,7 @@ impl ExploredTarget {
         branch: BranchId,
         bytes: &[u8],
         keep: bool,
-    ) -> Result<Step, ExploreError> {
+    ) -> Result<ExplorationStep, ExploreError> {
         self.answer_freely(branch, bytes, keep, 0)
             .map(|(step, _)| step)
     }
@@ -162,7 +162,7 @@ impl ExploredTarget {
         bytes: &[u8],
         keep: bool,
         free: u32,
-    ) -> Result<(Step, Vec<Question>), ExploreError> {
+    ) -> Result<(ExplorationStep, Vec<Question>), ExploreError> {
         let waiting = self
             .processes
             .get(&branch.0)
@@ -227,7 +227,7 @@ impl ExploredTarget {
     }
 
     /// Waits until the process of a mailbox has come to a question or its end.
-    fn run(&mut self, number: u32) -> Result<Step, ExploreError> {
+    fn run(&mut self, number: u32) -> Result<ExplorationStep, ExploreError> {
         loop {
             let turn = self.mailboxes.wait(number, LOOK);
             if let Some(branch) = self.processes.get_mut(&number)
@@ -236,11 +236,11 @@ impl ExploredTarget {
                 branch.pid = self.mailboxes.pid(number);
             }
             match turn {
-                turn::QUESTION => return Ok(Step::Question(self.take_question(number))),
+                turn::QUESTION => return Ok(ExplorationStep::Question(self.take_question(number))),
                 turn::RUN_ANEW => {
                     let effect = self.mailboxes.effect(number);
                     self.release(BranchId(number));
-                    return Ok(Step::RunAnew(effect));
+                    return Ok(ExplorationStep::RunAnew(effect));
                 }
                 turn => {
                     let mode = match turn {
@@ -248,7 +248,7 @@ impl ExploredTarget {
                         _ => WaitMode::Poll,
                     };
                     if let Some(end) = self.ended(number, mode)? {
-                        return Ok(Step::End(end));
+                        return Ok(ExplorationStep::End(end));
                     }
                 }
             }

@@ -9,7 +9,7 @@
 //!
 //! Persistent files are restored before each execution: the runtime notes which pages are stored to. Other effects are not undone here. The
 //! caller runs this in a sandbox of its own, in which the persistent files are private, and has to renew it after an execution that
-//! [wrote other files](Execution::wrote_files).
+//! [wrote other files](FuzzExecution::wrote_files).
 //!
 //! What it can miss: processes that an execution has started and left behind.
 
@@ -22,7 +22,7 @@ mod process_end;
 mod server;
 mod shared;
 
-pub use execution::{Comparison, Execution, ExecutionEnd, Transition};
+pub use execution::{Comparison, ExecutionEnd, FuzzExecution, Transition};
 pub use fork_point::{ForkPoint, Obstacle};
 pub use operations::{CodePlace, OperationKind, PmOperation};
 pub use server::FuzzServer;

@@ -88,8 +88,8 @@ impl Program {
         let path = look_up(name, std::env::var_os("PATH").as_deref())?;
         let mut arguments = command.to_vec();
         let path = match check(&path, 0)? {
-            Execution::Direct => path,
-            Execution::Shell => {
+            ProgramStart::Direct => path,
+            ProgramStart::Shell => {
                 arguments.splice(..1, [SHELL.into(), path.into_os_string()]);
                 check(Path::new(SHELL), 0)?;
                 SHELL.into()
@@ -156,14 +156,14 @@ fn executable(path: &Path) -> Result<(), ProgramError> {
 
 /// How a file that passed all checks is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Execution {
+enum ProgramStart {
     /// By the kernel, directly or through the interpreter that it names.
     Direct,
     /// By the shell, because it names no interpreter.
     Shell,
 }
 
-fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
+fn check(path: &Path, interpreters: usize) -> Result<ProgramStart, ProgramError> {
     executable(path)?;
     let unreadable = |source| ProgramError::Unreadable {
         path: path.into(),
@@ -192,7 +192,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
             None if start.contains(&0) => {
                 return Err(ProgramError::NotAProgram { path: path.into() });
             }
-            None => return Ok(Execution::Shell),
+            None => return Ok(ProgramStart::Shell),
         },
     };
     if let Some(interpreter) = interpreter {
@@ -201,7 +201,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
         }
         let checked = match check(&interpreter, interpreters + 1) {
             // The kernel does not fall back to the shell for an interpreter.
-            Ok(Execution::Shell) => Err(ProgramError::NotAProgram {
+            Ok(ProgramStart::Shell) => Err(ProgramError::NotAProgram {
                 path: interpreter.clone(),
             }),
             other => other,
@@ -215,7 +215,7 @@ fn check(path: &Path, interpreters: usize) -> Result<Execution, ProgramError> {
             },
         })?;
     }
-    Ok(Execution::Direct)
+    Ok(ProgramStart::Direct)
 }
 
 fn read_start(file: &File, start: &mut [u8]) -> io::Result<usize> {

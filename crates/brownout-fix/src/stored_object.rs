@@ -40,10 +40,10 @@ struct StoreExpression<'s> {
     node: Node<'s>,
     /// The bytes that debug information names.
     operator: Range<usize>,
-    target: Target<'s>,
+    target: StoreTarget<'s>,
 }
 
-enum Target<'s> {
+enum StoreTarget<'s> {
     /// An expression that is assigned to.
     Place(Node<'s>),
     /// An expression of a pointer, and of a number of bytes.
@@ -237,13 +237,13 @@ fn store_expression<'s>(
             Some(StoreExpression {
                 node,
                 operator: operator.unwrap_or(gap),
-                target: Target::Place(left),
+                target: StoreTarget::Place(left),
             })
         }
         "update_expression" => Some(StoreExpression {
             node,
             operator: node.byte_range(),
-            target: Target::Place(field("argument")?),
+            target: StoreTarget::Place(field("argument")?),
         }),
         "call_expression" | "macro_invocation" => {
             let target = call_target(source, node, macros)?;
@@ -284,11 +284,11 @@ fn call_target<'s>(
     source: &SourceTree,
     call: Node<'s>,
     macros: &MacroDefinitions,
-) -> Option<Target<'s>> {
+) -> Option<StoreTarget<'s>> {
     let name = callee(source, call)?;
     let arguments = arguments(call);
     let argument = |index: usize| arguments.get(index).copied();
-    let bytes = |target, length| Some(Target::Bytes(target, length));
+    let bytes = |target, length| Some(StoreTarget::Bytes(target, length));
     if source.language == SourceLanguage::Rust {
         return rust_call(source, call, &name, &arguments);
     }
@@ -310,20 +310,20 @@ fn call_target<'s>(
             function
                 .child_by_field_name("argument")
                 .filter(|_| function.kind() == "field_expression")
-                .map(Target::Place)
+                .map(StoreTarget::Place)
         }
         _ => {
             let texts: Vec<&str> = arguments.iter().map(|node| source.text_of(*node)).collect();
             if arguments.iter().any(|node| has_effect(source, *node)) {
                 return None;
             }
-            macros.stored_object(&name, &texts).map(Target::Macro)
+            macros.stored_object(&name, &texts).map(StoreTarget::Macro)
         }
     }
 }
 
 /// What a call of a function of the C library stores to.
-fn stored_by_library<'s>(name: &str, arguments: &[Node<'s>]) -> Option<Target<'s>> {
+fn stored_by_library<'s>(name: &str, arguments: &[Node<'s>]) -> Option<StoreTarget<'s>> {
     let argument = |index: u8| arguments.get(usize::from(index)).copied();
     let Some(MemoryEffect::Stores { to, length }) = memory_effect(name) else {
         return None;
@@ -333,7 +333,7 @@ fn stored_by_library<'s>(name: &str, arguments: &[Node<'s>]) -> Option<Target<'s
         StoredLength::Text => Length::String,
         _ => return None,
     };
-    Some(Target::Bytes(argument(to)?, length))
+    Some(StoreTarget::Bytes(argument(to)?, length))
 }
 
 /// An operation of a compiler or of C11 that changes the word at its first argument.
@@ -362,31 +362,33 @@ fn rust_call<'s>(
     call: Node<'s>,
     name: &str,
     arguments: &[Node<'s>],
-) -> Option<Target<'s>> {
+) -> Option<StoreTarget<'s>> {
     let function = call.child_by_field_name("function")?;
     let receiver = function
         .child_by_field_name("value")
         .filter(|_| function.kind() == "field_expression");
     match (name, receiver, arguments) {
         ("write" | "write_volatile" | "write_unaligned", Some(pointer), [_]) => {
-            Some(Target::Bytes(pointer, Length::Pointee))
+            Some(StoreTarget::Bytes(pointer, Length::Pointee))
         }
         ("write" | "write_volatile" | "write_unaligned", None, [pointer, _])
             if source.text_of(function).contains("ptr") =>
         {
-            Some(Target::Bytes(*pointer, Length::Pointee))
+            Some(StoreTarget::Bytes(*pointer, Length::Pointee))
         }
         ("copy_nonoverlapping" | "copy", None, [_, to, count]) => {
-            Some(Target::Bytes(*to, Length::Elements(*count)))
+            Some(StoreTarget::Bytes(*to, Length::Elements(*count)))
         }
-        ("write_bytes", None, [to, _, count]) => Some(Target::Bytes(*to, Length::Elements(*count))),
+        ("write_bytes", None, [to, _, count]) => {
+            Some(StoreTarget::Bytes(*to, Length::Elements(*count)))
+        }
         (
             "store" | "swap" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and",
             Some(place),
             [_, _],
-        ) => Some(Target::Place(place)),
+        ) => Some(StoreTarget::Place(place)),
         ("copy_from_slice" | "fill" | "clone_from_slice", Some(place), [_]) => {
-            Some(Target::Place(place))
+            Some(StoreTarget::Place(place))
         }
         _ => None,
     }
@@ -394,7 +396,7 @@ fn rust_call<'s>(
 
 impl StoreExpression<'_> {
     fn is_to_variable(&self) -> bool {
-        matches!(self.target, Target::Place(place) if place.kind() == "identifier")
+        matches!(self.target, StoreTarget::Place(place) if place.kind() == "identifier")
     }
 
     fn object(
@@ -424,8 +426,8 @@ impl StoreExpression<'_> {
             });
         }
         match &self.target {
-            Target::Macro(object) => Ok(object.clone()),
-            Target::Place(place) => {
+            StoreTarget::Macro(object) => Ok(object.clone()),
+            StoreTarget::Place(place) => {
                 refuse_changed(&[*place])?;
                 let mut object = place_object(source, *place, line, macros)?;
                 if has_effect(source, *place) || changes_own_address(source, *place) {
@@ -440,7 +442,7 @@ impl StoreExpression<'_> {
                 }
                 Ok(object)
             }
-            Target::Bytes(pointer, length) => {
+            StoreTarget::Bytes(pointer, length) => {
                 refuse_changed(&[*pointer])?;
                 let text = source.text_of(*pointer).to_owned();
                 // A reference of Rust is no pointer, but names its object.

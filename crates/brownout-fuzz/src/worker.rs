@@ -33,12 +33,12 @@ pub struct Worker<'a> {
     mutations: Mutations,
     /// Whether crash images are tried later, and those that wait.
     puts_off: bool,
-    put_off: VecDeque<Trial>,
+    put_off: VecDeque<UntriedCase>,
 }
 
 /// An input to be tried, and where it comes from.
 #[derive(Clone)]
-pub(crate) struct Trial {
+pub(crate) struct UntriedCase {
     input: Vec<u8>,
     image: ImageId,
     content: StartImage,
@@ -48,7 +48,7 @@ pub(crate) struct Trial {
     proposed: Option<ImageOrigin>,
 }
 
-impl Trial {
+impl UntriedCase {
     /// An input that was solved.
     pub fn solved(
         input: Vec<u8>,
@@ -133,7 +133,7 @@ impl<'a> Worker<'a> {
                 if self.campaign.is_over() {
                     return Ok(());
                 }
-                self.try_out(Trial {
+                self.try_out(UntriedCase {
                     input: seed.clone(),
                     image: *image,
                     content: content.clone(),
@@ -245,7 +245,7 @@ impl<'a> Worker<'a> {
                     return Ok(());
                 }
                 let input = self.mutations.mutate(&case.input)?;
-                self.try_out(Trial {
+                self.try_out(UntriedCase {
                     input,
                     image,
                     content: content.clone(),
@@ -382,7 +382,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Runs an input, and keeps it if it shows something new. Crash images of what is kept are tried, too. Returns what was new about the input.
-    pub(crate) fn try_out(&mut self, trial: Trial) -> Result<Novelty, FuzzError> {
+    pub(crate) fn try_out(&mut self, trial: UntriedCase) -> Result<Novelty, FuzzError> {
         let mut first = None;
         let mut waiting = vec![trial];
         while let Some(trial) = waiting.pop() {
@@ -419,9 +419,9 @@ impl<'a> Worker<'a> {
     /// Keeps a test case if it shows something new. Returns what is new, and crash images of it, to be tried.
     fn judge(
         &mut self,
-        trial: Trial,
+        trial: UntriedCase,
         execution: Execution,
-    ) -> Result<(Novelty, Vec<Trial>), FuzzError> {
+    ) -> Result<(Novelty, Vec<UntriedCase>), FuzzError> {
         let (novelty, unseen) = {
             let mut shared = self.campaign.lock();
             let novelty = shared.feedback.judge(&execution);
@@ -465,9 +465,9 @@ impl<'a> Worker<'a> {
     /// Inputs that make comparisons of a test case equal, to be tried.
     fn with_equal_comparisons(
         &mut self,
-        trial: &Trial,
+        trial: &UntriedCase,
         case: u64,
-    ) -> Result<Vec<Trial>, FuzzError> {
+    ) -> Result<Vec<UntriedCase>, FuzzError> {
         let comparisons = self.executor.comparisons(&trial.content, &trial.input)?;
         self.mutations.learn_tokens(&compared_strings(&comparisons));
         let image = self.image_of(case).unwrap_or(trial.image);
@@ -475,7 +475,7 @@ impl<'a> Worker<'a> {
         let inputs = matching_inputs(&trial.input, &comparisons).into_iter();
         let trials = inputs
             .filter(|input| input.len() <= longest)
-            .map(|input| Trial {
+            .map(|input| UntriedCase {
                 input,
                 image,
                 content: trial.content.clone(),
@@ -491,7 +491,7 @@ impl<'a> Worker<'a> {
     }
 
     /// The shortest input found that still takes the transitions which were new.
-    fn shortened(&mut self, trial: &Trial, unseen: &[u64]) -> Result<Vec<u8>, FuzzError> {
+    fn shortened(&mut self, trial: &UntriedCase, unseen: &[u64]) -> Result<Vec<u8>, FuzzError> {
         let (campaign, executor) = (self.campaign, &mut self.executor);
         minimize(&trial.input, SHORTENING, |input| {
             if campaign.is_over() {
@@ -512,7 +512,7 @@ impl<'a> Worker<'a> {
     /// Adds a test case, and the image that it leaves if that is worth starting on.
     fn keep(
         &mut self,
-        trial: &Trial,
+        trial: &UntriedCase,
         execution: &Execution,
         novelty: Novelty,
         is_stable: bool,
@@ -557,7 +557,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Records a test case for examination, and proposes its crash images as images to start on.
-    fn record(&mut self, trial: &Trial, case: u64) -> Result<Vec<Trial>, FuzzError> {
+    fn record(&mut self, trial: &UntriedCase, case: u64) -> Result<Vec<UntriedCase>, FuzzError> {
         let trace = recording(&self.campaign.options.out, case);
         if let Some(folder) = trace.parent() {
             std::fs::create_dir_all(folder).map_err(|source| FuzzError::Write {
@@ -588,7 +588,7 @@ impl<'a> Worker<'a> {
                 event: crash.event,
             };
             let id = crash.image.id();
-            (!known.contains(&id)).then(|| Trial {
+            (!known.contains(&id)).then(|| UntriedCase {
                 input: trial.input.clone(),
                 image: id,
                 content: crash.image,
@@ -601,7 +601,11 @@ impl<'a> Worker<'a> {
     }
 
     /// Looks into a failure of the target, if none like it is known: shortens the input, and runs it natively.
-    fn judge_failure(&mut self, trial: &Trial, execution: &Execution) -> Result<(), FuzzError> {
+    fn judge_failure(
+        &mut self,
+        trial: &UntriedCase,
+        execution: &Execution,
+    ) -> Result<(), FuzzError> {
         {
             let mut shared = self.campaign.lock();
             if shared.failures.judge(execution) == Novelty::Nothing {

@@ -1,11 +1,11 @@
 //! Custom oracles: checks of one program's own protocol, which no general rule can know (Agamotto §2.4.2.2).
 //!
-//! An [`Oracle`] sees each [`Step`] of the target with the stack of calls that led to it, and may ask
+//! An [`Oracle`] sees each [`OracleStep`] of the target with the stack of calls that led to it, and may ask
 //! which stores a crash could lose at that point. [`Declared`] is an oracle that needs no
 //! code: it is written in `brownout.toml`.
 //!
 //! ```
-//! use brownout_lint::oracle::{Action, Memory, Oracle, Step, Violation};
+//! use brownout_lint::oracle::{Action, Memory, Oracle, OracleStep, Violation};
 //! use brownout_report::{Category, RuleInfo, Severity};
 //!
 //! /// The superblock, the first 64 bytes of the pool, is written once.
@@ -27,7 +27,7 @@
 //!         &RULE
 //!     }
 //!
-//!     fn observe(&mut self, step: &Step<'_>, _: &Memory<'_>) -> Option<Violation> {
+//!     fn observe(&mut self, step: &OracleStep<'_>, _: &Memory<'_>) -> Option<Violation> {
 //!         let Action::Store { range, .. } = step.action else { return None };
 //!         let again = range.offset < 64 && std::mem::replace(&mut self.written, true);
 //!         again.then(|| Violation::new("the superblock is written again"))
@@ -61,13 +61,13 @@ pub trait Oracle {
     fn rule(&self) -> &'static RuleInfo;
 
     /// A step is about to take effect: `memory` is the state before it.
-    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation>;
+    fn observe(&mut self, step: &OracleStep<'_>, memory: &Memory<'_>) -> Option<Violation>;
 }
 
 /// A store, flush or fence of the target.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Step<'a> {
+pub struct OracleStep<'a> {
     pub event: EventIndex,
     pub process: ProcessId,
     pub thread: ThreadId,

@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Actor, End, EngineRun, Execution, Isolation, Orphans, RawFrame, Recovery, Refusal, RunRequest,
+    Actor, End, EngineRun, ExecutionMode, Isolation, Orphans, RawFrame, Recovery, Refusal,
+    RunRequest,
 };
 
 /// Descriptors that can be attached to one packet; the kernel's limit is 253.
@@ -93,7 +94,7 @@ pub struct RunMessage {
     pub patience: Duration,
 }
 
-/// [`Execution`] without its files.
+/// [`ExecutionMode`] without its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExecutionMessage {
     Native,
@@ -137,9 +138,9 @@ impl From<&RunRequest> for RunMessage {
             environment: request.environment.clone(),
             absent: request.absent.clone(),
             execution: match &request.execution {
-                Execution::Native => ExecutionMessage::Native,
-                Execution::Traced => ExecutionMessage::Traced,
-                Execution::Engine(run) => ExecutionMessage::Engine(EngineMessage::of(run)),
+                ExecutionMode::Native => ExecutionMessage::Native,
+                ExecutionMode::Traced => ExecutionMessage::Traced,
+                ExecutionMode::Engine(run) => ExecutionMessage::Engine(EngineMessage::of(run)),
             },
             interactive: request.interactive,
             patience: request.patience,

@@ -37,7 +37,7 @@ impl From<io::Error> for Errno {
 /// A step of setting up a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Step {
+pub enum SetupStep {
     Namespaces,
     UserMap,
     Loopback,
@@ -46,7 +46,7 @@ pub enum Step {
     Root,
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for SetupStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Namespaces => "creating namespaces",
@@ -63,11 +63,11 @@ impl fmt::Display for Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{step} is not possible here ({errno})")]
 pub struct Obstacle {
-    pub step: Step,
+    pub step: SetupStep,
     pub errno: Errno,
 }
 
-impl Step {
+impl SetupStep {
     pub(super) fn failed(self, errno: impl Into<Errno>) -> Obstacle {
         Obstacle {
             step: self,

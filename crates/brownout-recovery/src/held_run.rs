@@ -16,7 +16,7 @@ use brownout_trace::replay::Content;
 use serde::{Deserialize, Serialize};
 
 use crate::path_text;
-use crate::{EngineRun, Execution, Outcome, RecoveryRunner, RunRequest, RunnerError};
+use crate::{EngineRun, ExecutionMode, Outcome, RecoveryRunner, RunRequest, RunnerError};
 
 /// What the sandbox may take longer than the target.
 const SLACK: Duration = Duration::from_secs(10);
@@ -149,7 +149,7 @@ impl RecoveryRunner {
             ..EngineRun::default()
         };
         let request = RunRequest {
-            execution: Execution::Engine(engine),
+            execution: ExecutionMode::Engine(engine),
             ..RunRequest::new(held.time_limit + SLACK)
         };
         self.run(image, request)

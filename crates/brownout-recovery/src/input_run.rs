@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::file_content::write_content;
 use crate::path_text;
-use crate::{EngineRun, Execution, Outcome, RunRequest, RunnerError, Sandbox};
+use crate::{EngineRun, ExecutionMode, Outcome, RunRequest, RunnerError, Sandbox};
 
 pub use path_run::{LoadedModule, PathObservation, RecordedPath, SymbolicInput};
 
@@ -255,7 +255,7 @@ impl Sandbox {
         time_limit: Duration,
     ) -> Result<Outcome, RunnerError> {
         let mut request = RunRequest {
-            execution: Execution::Traced,
+            execution: ExecutionMode::Traced,
             ..RunRequest::new(time_limit)
         };
         request.absent = self.write_files(image, input)?;
@@ -292,7 +292,7 @@ impl Sandbox {
             ..EngineRun::default()
         };
         let mut request = RunRequest {
-            execution: Execution::Engine(engine),
+            execution: ExecutionMode::Engine(engine),
             ..RunRequest::new(run.time_limit + SLACK)
         };
         request.absent = self.write_files(image, input)?;

@@ -65,7 +65,7 @@ mod view;
 pub use branching::{PlannedRun, ReadGuide, SharedStartCounts, SharedStarts};
 pub use command_check::{CommandProblem, check_command};
 pub use command_line::under_debugger;
-pub use error::{Errno, Obstacle, Refusal, SandboxError, Step};
+pub use error::{Errno, Obstacle, Refusal, SandboxError, SetupStep};
 pub use expected::{AllowedOutput, Expectation};
 pub use file_content::write_content;
 pub use fuzzing::{FuzzOutcome, FuzzSandbox, FuzzSandboxError};
@@ -82,9 +82,9 @@ pub use reads::{
     RecoveryReads,
 };
 pub use request::{
-    EngineRun, Execution, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
+    EngineRun, ExecutionMode, Isolation, Readiness, Recovery, RunRequest, SandboxServerCommand,
 };
-pub use runner::{Attempt, RecoveryRunner, RecoveryTask, RunnerError, Shortcut};
+pub use runner::{Attempt, IndirectVerdict, RecoveryRunner, RecoveryTask, RunnerError};
 pub use runner_pool::RunnerPool;
 pub use sandbox::Sandbox;
 pub use sandbox_server::serve;

@@ -77,7 +77,7 @@ pub struct RunRequest {
     pub environment: Vec<(String, String)>,
     /// Numbers of the persistent files that do not exist in this run.
     pub absent: Vec<usize>,
-    pub execution: Execution,
+    pub execution: ExecutionMode,
     /// Recovery gets the user's terminal, and no time limit.
     pub interactive: bool,
     /// How long other processes may run on when the first process of recovery has ended, and not use persistent files, before they count as
@@ -92,7 +92,7 @@ impl RunRequest {
             time_limit,
             environment: Vec::new(),
             absent: Vec::new(),
-            execution: Execution::Native,
+            execution: ExecutionMode::Native,
             interactive: false,
             patience: Duration::ZERO,
         }
@@ -101,7 +101,7 @@ impl RunRequest {
 
 /// How recovery is executed.
 #[derive(Clone, Debug)]
-pub enum Execution {
+pub enum ExecutionMode {
     /// Like any program.
     Native,
     /// Natively and traced, to find out where recovery is when it fails. Costs some milliseconds.

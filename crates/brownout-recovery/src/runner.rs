@@ -4,7 +4,7 @@ mod observed;
 mod output_excerpt;
 mod shared;
 
-pub use shared::Shortcut;
+pub use shared::IndirectVerdict;
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ use crate::branching::{Branches, BranchingHost};
 use crate::file_content::write_content;
 use crate::run_durations::RunDurations;
 use crate::{
-    End, EngineRun, Execution, Expectation, Isolation, Observation, Orphans, Outcome, RawFrame,
+    End, EngineRun, ExecutionMode, Expectation, Isolation, Observation, Orphans, Outcome, RawFrame,
     Recovery, RunRequest, Sandbox, SandboxError, Verdict,
 };
 
@@ -36,7 +36,7 @@ pub struct RecoveryTask {
 }
 
 impl RecoveryTask {
-    fn request(&self, execution: Execution) -> RunRequest {
+    fn request(&self, execution: ExecutionMode) -> RunRequest {
         RunRequest {
             environment: self.environment.clone(),
             execution,
@@ -59,7 +59,7 @@ pub struct Attempt {
     /// What recovery reads on this image, if that was observed.
     pub observation: Option<Observation>,
     /// How the verdict was reached, if recovery did not run natively.
-    pub shortcut: Option<Shortcut>,
+    pub indirect: Option<IndirectVerdict>,
 }
 
 /// A sandbox and what recovery must do in it to pass.
@@ -128,7 +128,7 @@ impl RecoveryRunner {
     ) -> Result<bool, RunnerError> {
         let request = RunRequest {
             time_limit: self.durations.until_given_up(task.time_limit),
-            ..task.request(Execution::Native)
+            ..task.request(ExecutionMode::Native)
         };
         let started = Instant::now();
         let outcome = self.run(image, request)?;
@@ -147,7 +147,7 @@ impl RecoveryRunner {
     ) -> Result<(), RunnerError> {
         let request = RunRequest {
             interactive: true,
-            ..task.request(Execution::Native)
+            ..task.request(ExecutionMode::Native)
         };
         self.run(image, request)?;
         Ok(())
@@ -183,7 +183,7 @@ impl RecoveryRunner {
         let request = RunRequest {
             patience,
             time_limit,
-            ..task.request(Execution::Native)
+            ..task.request(ExecutionMode::Native)
         };
         let first = self.run(image, request)?;
         let orphans = first.orphans;
@@ -203,7 +203,7 @@ impl RecoveryRunner {
         let started = Instant::now();
         let request = RunRequest {
             time_limit: brief.min(time_limit),
-            ..task.request(Execution::Native)
+            ..task.request(ExecutionMode::Native)
         };
         let first = self.run(image, request)?;
         if first.end == End::TimedOut && brief < time_limit {
@@ -235,10 +235,10 @@ impl RecoveryRunner {
                 frames: Vec::new(),
                 second_verdict: None,
                 observation: None,
-                shortcut: None,
+                indirect: None,
             });
         }
-        let mut second_request = task.request(Execution::Traced);
+        let mut second_request = task.request(ExecutionMode::Traced);
         if verdict == Verdict::Hung {
             second_request.time_limit = self.durations.until_surely_hung(time_limit);
         }
@@ -263,7 +263,7 @@ impl RecoveryRunner {
             frames: reported.frames,
             second_verdict: (!slow && !same).then_some(second_verdict),
             observation: None,
-            shortcut: None,
+            indirect: None,
         })
     }
 
@@ -275,7 +275,7 @@ impl RecoveryRunner {
         task: &RecoveryTask,
         engine: EngineRun,
     ) -> Result<Attempt, RunnerError> {
-        let outcome = self.run(image, task.request(Execution::Engine(engine)))?;
+        let outcome = self.run(image, task.request(ExecutionMode::Engine(engine)))?;
         Ok(self.attempt_of(outcome, task))
     }
 
@@ -289,7 +289,7 @@ impl RecoveryRunner {
             frames: outcome.frames,
             second_verdict: None,
             observation: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

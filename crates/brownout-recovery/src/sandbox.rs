@@ -17,7 +17,7 @@ use super::channel::{
 };
 use super::run_monitor::{OUTPUT_HEAD, OUTPUT_TAIL};
 use super::{
-    EngineRun, Execution, Isolation, Outcome, Recovery, RunRequest, SandboxError,
+    EngineRun, ExecutionMode, Isolation, Outcome, Recovery, RunRequest, SandboxError,
     SandboxServerCommand, sys,
 };
 
@@ -136,7 +136,7 @@ impl Sandbox {
         if run.interactive {
             descriptors.extend(terminal);
         }
-        if let Execution::Engine(EngineRun { trace, reads, .. }) = &run.execution {
+        if let ExecutionMode::Engine(EngineRun { trace, reads, .. }) = &run.execution {
             let file = reads.as_ref().or(trace.as_ref());
             descriptors.extend(file.map(|file| file.as_fd()));
         }

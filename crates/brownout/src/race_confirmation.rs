@@ -10,8 +10,8 @@
 mod code_stack;
 mod forced_code;
 mod forced_run;
+mod forcing_outcome;
 mod hold_choice;
-mod judgement;
 mod lost_store;
 
 pub use code_stack::{code_location, code_stack};
@@ -34,8 +34,8 @@ use crate::race_run::RaceRun;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 use forced_run::{ForcedRun, TargetAgain};
+use forcing_outcome::ForcingOutcome;
 use hold_choice::choose_holds;
-use judgement::Judgement;
 
 /// How long all races together are tried, unless the user says otherwise.
 pub const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -98,13 +98,13 @@ pub fn confirm(
             .unwrap_or_default(),
     };
     let mut progress = console.progress("forcing races", Some(holds.len() as u64));
-    let mut judgements = Vec::new();
+    let mut outcomes = Vec::new();
     for (number, (finding, hold)) in holds.into_iter().enumerate() {
         progress.step(number as u64);
         let left = how.time_limit.saturating_sub(started.elapsed());
-        let judgement = match hold {
-            Err(why) => Judgement::NotForced(why),
-            Ok(_) if left.is_zero() => Judgement::NotForced(
+        let outcome = match hold {
+            Err(why) => ForcingOutcome::NotForced(why),
+            Ok(_) if left.is_zero() => ForcingOutcome::NotForced(
                 "the time limit was reached before; --confirm-time-limit gives it more time"
                     .to_owned(),
             ),
@@ -113,10 +113,10 @@ pub fn confirm(
                 forced.judge(&mut target, left, console)?
             }
         };
-        judgements.push((finding, judgement));
+        outcomes.push((finding, outcome));
     }
     drop(progress);
-    judgement::apply(judgements, how.plan.is_some(), run);
+    forcing_outcome::apply(outcomes, how.plan.is_some(), run);
     Ok(())
 }
 

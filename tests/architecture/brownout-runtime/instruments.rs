@@ -526,7 +526,7 @@ pub mod unwind {
     pub mod guess {
         use crate::arch::missing;
         use crate::instruments::unwind::rule::UnwindRule;
-        use crate::instruments::unwind::step::{Dependencies, State, Step};
+        use crate::instruments::unwind::step::{Dependencies, State, UnwindStep};
         use crate::instruments::unwind::{CodeMap, Memory};
         use alloc::vec::Vec;
 
@@ -537,7 +537,7 @@ pub mod unwind {
             _mem: &impl Memory,
             _code: &impl CodeMap,
             _dependencies: &mut Vec<Dependencies>,
-            _step: &mut Step,
+            _step: &mut UnwindStep,
         ) -> Option<()> {
             missing()
         }

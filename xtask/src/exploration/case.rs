@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::explored::{Explored, Reads, Trial};
+use super::explored::{Explored, ExploredRecovery, Reads};
 use super::machine::Machine;
 use super::native::{
     CertainBytes, Ended, NativeBehaviours, NativeRuns, behaviours, images_after, images_inside,
@@ -235,7 +235,7 @@ fn compare(
     let depth = variant.depth();
     let mut seen: BTreeSet<&Reads> = BTreeSet::new();
     for trial in &explored.trials {
-        let Trial {
+        let ExploredRecovery {
             reads,
             status,
             output,
@@ -323,19 +323,19 @@ mod tests {
         CertainBytes::of(images.iter())
     }
 
-    fn trial(reads: Option<&[(u64, u8)]>, status: i64, output: Option<&str>) -> Trial {
-        Trial {
+    fn trial(reads: Option<&[(u64, u8)]>, status: i64, output: Option<&str>) -> ExploredRecovery {
+        ExploredRecovery {
             reads: reads.map(<[_]>::to_vec),
             status,
             output: output.map(str::to_owned),
         }
     }
 
-    fn error(trials: Vec<Trial>, executions: u64) -> String {
+    fn error(trials: Vec<ExploredRecovery>, executions: u64) -> String {
         error_of(Variant::Loads, trials, executions)
     }
 
-    fn error_of(variant: Variant, trials: Vec<Trial>, executions: u64) -> String {
+    fn error_of(variant: Variant, trials: Vec<ExploredRecovery>, executions: u64) -> String {
         let explored = Explored {
             trials,
             executions,

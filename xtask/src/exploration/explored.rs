@@ -11,7 +11,7 @@ pub type Reads = Vec<(u64, u8)>;
 
 /// How a recovery ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trial {
+pub struct ExploredRecovery {
     /// `None` if it ran natively, to confirm a failure or to try a finding of lint.
     pub reads: Option<Reads>,
     pub status: i64,
@@ -22,7 +22,7 @@ pub struct Trial {
 /// All that an exploration says about itself.
 #[derive(Debug)]
 pub struct Explored {
-    pub trials: Vec<Trial>,
+    pub trials: Vec<ExploredRecovery>,
     /// Recoveries that were run to learn what they read.
     pub executions: u64,
     pub is_complete: bool,
@@ -54,7 +54,7 @@ impl Explored {
     }
 }
 
-fn trial(line: &Value) -> Result<Trial> {
+fn trial(line: &Value) -> Result<ExploredRecovery> {
     let status = match &line["verdict"] {
         verdict if *verdict == "passed" => 0,
         verdict => verdict["failed"]
@@ -72,7 +72,7 @@ fn trial(line: &Value) -> Result<Trial> {
                 .context("what recovery read is not known")?,
         ),
     };
-    Ok(Trial {
+    Ok(ExploredRecovery {
         reads: reads.map(decode).transpose()?,
         status,
         output: lines.map(|lines| lines.collect::<Vec<_>>().join("\n")),
@@ -138,7 +138,7 @@ mod tests {
     fn a_trial_has_its_status_and_output() {
         let line = r#"{"verdict":{"failed":7},"failure":{"output":["l0:01;"]},"observation":{"reads":"00000101"}}"#;
         let found = trial(&serde_json::from_str(line).unwrap()).unwrap();
-        let expected = Trial {
+        let expected = ExploredRecovery {
             reads: Some(vec![(0, 1)]),
             status: 7,
             output: Some("l0:01;".to_owned()),

@@ -400,7 +400,7 @@ proptest! {
                     failure: None,
                     observation: None,
                     behaviour: None,
-                    shortcut: None,
+                    indirect: None,
                 });
                 proposed.push(proposal);
             }

@@ -252,7 +252,7 @@ pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Obse
         seconds: 0.0,
         failure: None,
         observation,
-        shortcut: None,
+        indirect: None,
         behaviour: proposed.behaviour.map(|tried| tried.number),
     }
 }

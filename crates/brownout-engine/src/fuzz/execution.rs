@@ -47,13 +47,13 @@ pub struct Comparison {
 }
 
 /// What one execution has shown. It can be read until the next one begins.
-pub struct Execution<'a> {
+pub struct FuzzExecution<'a> {
     pub end: ExecutionEnd,
     pub duration: Duration,
     pub(super) server: &'a FuzzServer,
 }
 
-impl Execution<'_> {
+impl FuzzExecution<'_> {
     /// How often each edge was taken, up to 255: a map that is indexed by hashes which are the same in each run.
     pub fn edges(&self) -> &[u8] {
         self.server.edges()

@@ -1,6 +1,6 @@
 //! The server: where the target waits, and how it is copied for each execution.
 
-use super::execution::{Execution, ExecutionEnd};
+use super::execution::{ExecutionEnd, FuzzExecution};
 use super::fork_point::{ForkPoint, Obstacle};
 use super::input_file;
 use super::operations::{self, PmOperation};
@@ -154,7 +154,7 @@ impl FuzzServer {
     pub fn set_image(
         &mut self,
         image: &[Option<Content>],
-    ) -> Result<Option<Execution<'_>>, FuzzServerError> {
+    ) -> Result<Option<FuzzExecution<'_>>, FuzzServerError> {
         if image.len() != self.files.len() {
             return Err(FuzzServerError::Image {
                 given: image.len(),
@@ -171,7 +171,7 @@ impl FuzzServer {
     }
 
     /// Runs the target on an input.
-    pub fn execute(&mut self, input: &[u8]) -> Result<Execution<'_>, FuzzServerError> {
+    pub fn execute(&mut self, input: &[u8]) -> Result<FuzzExecution<'_>, FuzzServerError> {
         self.undo()?;
         self.put_input(input)?;
         self.begin(goal::END)?;
@@ -190,7 +190,7 @@ impl FuzzServer {
         let end = process_end::wait_until(pid, started + self.target.timeout)
             .map_err(FuzzServerError::Wait)?;
         self.shared.copy_edges(&mut self.edges);
-        Ok(Execution {
+        Ok(FuzzExecution {
             end: self.without_client(end),
             duration: started.elapsed(),
             server: self,
@@ -271,7 +271,7 @@ impl FuzzServer {
     }
 
     /// Makes a process that has used the image and waits for the input, if the target does it in this order.
-    fn run_on_image(&mut self) -> Result<Option<Execution<'_>>, FuzzServerError> {
+    fn run_on_image(&mut self) -> Result<Option<FuzzExecution<'_>>, FuzzServerError> {
         let root = match self.waiting {
             Waiting::BeforeFiles { root, .. } => Some(root),
             Waiting::WithImage { root, image } => {
@@ -311,7 +311,7 @@ impl FuzzServer {
         self.is_dirty = matches!(waiting, Waiting::BeforeFiles { .. });
         self.waiting = waiting;
         self.shared.copy_edges(&mut self.edges);
-        Ok(Some(Execution {
+        Ok(Some(FuzzExecution {
             end,
             duration: started.elapsed(),
             server: self,

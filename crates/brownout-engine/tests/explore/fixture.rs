@@ -2,7 +2,7 @@
 
 use brownout_engine::Repetition;
 use brownout_engine::explore::{
-    BranchEnd, ExploreOptions, ExploredTarget, OpenFile, Question, Step,
+    BranchEnd, ExplorationStep, ExploreOptions, ExploredTarget, OpenFile, Question,
 };
 use brownout_trace::ProcessEnd;
 use std::fs;
@@ -91,7 +91,7 @@ impl Recovery {
         }
     }
 
-    pub fn start(&self, open: &[OpenRange]) -> (ExploredTarget, Step) {
+    pub fn start(&self, open: &[OpenRange]) -> (ExploredTarget, ExplorationStep) {
         let limit = Duration::from_secs(60);
         ExploredTarget::start(&self.options(limit, open)).unwrap()
     }
@@ -123,14 +123,14 @@ impl Recovery {
 
 fn follow(
     target: &mut ExploredTarget,
-    step: Step,
+    step: ExplorationStep,
     choices: &mut dyn FnMut(&Question) -> Vec<Vec<u8>>,
     ends: &mut Vec<BranchEnd>,
 ) {
     match step {
-        Step::End(end) => ends.push(end),
-        Step::RunAnew(effect) => panic!("{effect}"),
-        Step::Question(question) => {
+        ExplorationStep::End(end) => ends.push(end),
+        ExplorationStep::RunAnew(effect) => panic!("{effect}"),
+        ExplorationStep::Question(question) => {
             let answers = choices(&question);
             for (index, answer) in answers.iter().enumerate() {
                 let keep = index + 1 < answers.len();

@@ -1,6 +1,6 @@
 //! Processes that answer questions themselves, with what the file holds.
 
-use brownout_engine::explore::{ALL_FREE, BranchEnd, ExploredTarget, Question, Step};
+use brownout_engine::explore::{ALL_FREE, BranchEnd, ExplorationStep, ExploredTarget, Question};
 
 use crate::fixture::{Recovery, exited};
 
@@ -24,9 +24,9 @@ fn run_freely(
     offsets.extend(free.iter().map(|question| question.offset));
     loop {
         let asked = match step {
-            Step::End(end) => return (end, offsets),
-            Step::Question(asked) => asked,
-            Step::RunAnew(effect) => panic!("{effect}"),
+            ExplorationStep::End(end) => return (end, offsets),
+            ExplorationStep::Question(asked) => asked,
+            ExplorationStep::RunAnew(effect) => panic!("{effect}"),
         };
         // There was no room to note more.
         offsets.push(asked.offset);
@@ -44,7 +44,7 @@ fn a_process_reads_what_the_file_holds_and_says_what_it_has_read() {
     let recovery = Recovery::new(SUM);
     recovery.write_words(0, 0..2001);
     let (mut target, step) = recovery.start(&[(0, 8 * 2001)]);
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         panic!("{step:?}");
     };
     let (end, offsets) = run_freely(&mut target, &question, 2000);
@@ -58,7 +58,7 @@ fn a_process_reads_what_the_file_holds_and_says_what_it_has_read() {
 fn copies_read_what_the_file_holds_when_they_run() {
     let recovery = Recovery::new(SUM);
     let (mut target, step) = recovery.start(&[(0, 32)]);
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         panic!("{step:?}");
     };
     for words in [[1, 2, 3], [10, 20, 30], [0, 0, 7]] {
@@ -75,7 +75,7 @@ fn a_process_asks_again_after_so_many_questions() {
     let recovery = Recovery::new(SUM);
     recovery.write_words(1, [1, 2, 3, 4]);
     let (mut target, step) = recovery.start(&[(0, 40)]);
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         panic!("{step:?}");
     };
     let first = 4u64.to_le_bytes();
@@ -85,7 +85,7 @@ fn a_process_asks_again_after_so_many_questions() {
     let offsets: Vec<u64> = free.iter().map(|question| question.offset).collect();
     assert_eq!(offsets, [8, 16]);
     assert!(free.iter().all(|question| question.open == [true; 8]));
-    let Step::Question(third) = step else {
+    let ExplorationStep::Question(third) = step else {
         panic!("{step:?}");
     };
     assert_eq!((third.offset, third.len), (24, 8));
@@ -94,7 +94,7 @@ fn a_process_asks_again_after_so_many_questions() {
     let (step, free) = target
         .answer_freely(third.branch, &9u64.to_le_bytes(), false, ALL_FREE)
         .unwrap();
-    let Step::End(end) = step else {
+    let ExplorationStep::End(end) = step else {
         panic!("{step:?}");
     };
     assert_eq!(free.len(), 1);

@@ -6,7 +6,7 @@ mod other_effects;
 mod other_reads;
 mod repetition;
 
-use brownout_engine::explore::{SharedEffect, Step};
+use brownout_engine::explore::{ExplorationStep, SharedEffect};
 use brownout_trace::ProcessEnd;
 use fixture::{Recovery, exited, words};
 use std::time::Duration;
@@ -177,11 +177,14 @@ fn what_copies_of_a_process_would_share_has_to_be_run_anew() {
     for effect in effects {
         let recovery = Recovery::new(&format!("{effect} return 0;"));
         let (_, step) = recovery.start(&[(0, 8)]);
-        assert!(matches!(step, Step::RunAnew(_)), "{effect}: {step:?}");
+        assert!(
+            matches!(step, ExplorationStep::RunAnew(_)),
+            "{effect}: {step:?}"
+        );
     }
     let (_, step) = Recovery::new("alarm(1);").start(&[(0, 8)]);
     assert!(
-        matches!(step, Step::RunAnew(SharedEffect::Call(37))),
+        matches!(step, ExplorationStep::RunAnew(SharedEffect::Call(37))),
         "{step:?}"
     );
 }
@@ -222,7 +225,7 @@ fn files_are_read_where_no_other_branch_moves_the_position() {
     // Both the copy and the process that was copied share the position.
     let across = Recovery::new(&format!("{open} int a = pool[0]; {read} return a;"));
     let (mut target, step) = across.start(&[(0, 8)]);
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         panic!("{step:?}")
     };
     for keep in [true, false] {
@@ -230,7 +233,7 @@ fn files_are_read_where_no_other_branch_moves_the_position() {
             .answer(question.branch, &words(&[1])[0], keep)
             .unwrap();
         assert!(
-            matches!(step, Step::RunAnew(SharedEffect::Call(0))),
+            matches!(step, ExplorationStep::RunAnew(SharedEffect::Call(0))),
             "{step:?}"
         );
     }
@@ -240,13 +243,13 @@ fn files_are_read_where_no_other_branch_moves_the_position() {
 fn processes_that_wait_can_be_released() {
     let recovery = Recovery::new(READ_WORD);
     let (mut target, step) = recovery.start(&[(0, 8)]);
-    let Step::Question(question) = step else {
+    let ExplorationStep::Question(question) = step else {
         panic!("{step:?}")
     };
     let first = target
         .answer(question.branch, &words(&[1])[0], true)
         .unwrap();
-    assert!(matches!(first, Step::End(end) if end.end == exited(1)));
+    assert!(matches!(first, ExplorationStep::End(end) if end.end == exited(1)));
     assert_eq!(target.waiting(), 1);
     target.release(question.branch);
     assert_eq!(target.waiting(), 0);

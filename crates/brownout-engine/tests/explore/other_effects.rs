@@ -1,6 +1,6 @@
 //! What copies of a process do besides reading explored files: memory that they write, and other files that they open.
 
-use brownout_engine::explore::{SharedEffect, Step};
+use brownout_engine::explore::{ExplorationStep, SharedEffect};
 
 use crate::fixture::{Recovery, exited, words};
 
@@ -63,7 +63,7 @@ fn a_file_that_is_changed_has_to_be_run_anew() {
         let (_, step) = recovery.start(&[(0, 8)]);
         let expected = call as u32;
         assert!(
-            matches!(step, Step::RunAnew(SharedEffect::Call(call)) if call == expected),
+            matches!(step, ExplorationStep::RunAnew(SharedEffect::Call(call)) if call == expected),
             "{effect}: {step:?}"
         );
         assert_eq!(recovery.file("pool.other"), b"not changed", "{effect}");

@@ -1,6 +1,6 @@
 //! Reads of explored files that are no loads.
 
-use brownout_engine::explore::{Question, Step};
+use brownout_engine::explore::{ExplorationStep, Question};
 
 use crate::fixture::{Recovery, exited, words};
 
@@ -73,7 +73,7 @@ fn a_read_of_a_page_whose_mapping_is_gone_has_to_be_run_anew() {
         "uint64_t a; pool[16384] = 9; munmap((void *)pool, 262144); pread(fd, &a, 8, 131072); return a;",
     );
     let (_, step) = recovery.start(&[(0, 8)]);
-    assert!(matches!(step, Step::RunAnew(_)), "{step:?}");
+    assert!(matches!(step, ExplorationStep::RunAnew(_)), "{step:?}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_read_into_a_buffer_in_persistent_memory_has_to_be_run_anew() {
         "struct iovec part = {(void *)pool, 8}; preadv(fd, &part, 1, 4096); return 0;",
     );
     let (_, step) = recovery.start(&[(0, 8)]);
-    assert!(matches!(step, Step::RunAnew(_)), "{step:?}");
+    assert!(matches!(step, ExplorationStep::RunAnew(_)), "{step:?}");
 }
 
 #[test]
@@ -177,6 +177,9 @@ fn a_copy_to_a_file_has_to_be_run_anew() {
     ];
     for copy in copies {
         let (_, step) = Recovery::new(copy).start(&[(0, 8)]);
-        assert!(matches!(step, Step::RunAnew(_)), "{copy}: {step:?}");
+        assert!(
+            matches!(step, ExplorationStep::RunAnew(_)),
+            "{copy}: {step:?}"
+        );
     }
 }

@@ -23,7 +23,7 @@ use crate::error::FuzzError;
 use crate::feedback::Novelty;
 use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::start_strings::InputParts;
-use crate::worker::{Trial, Worker};
+use crate::worker::{UntriedCase, Worker};
 
 /// Turns of one path that are tried before another test case is taken.
 const MOST_DIRECTIONS: usize = 64;
@@ -171,7 +171,7 @@ impl<'a> SymbolicWorker<'a> {
             if self.campaign.is_over() || !is_new {
                 continue;
             }
-            let trial = Trial::solved(seed.clone(), image, content.clone(), None);
+            let trial = UntriedCase::solved(seed.clone(), image, content.clone(), None);
             let novelty = self.worker.try_out(trial)?;
             let mut state = self.search.lock();
             let rank = state.rank((UNGUIDED, true), novelty, 0);
@@ -387,7 +387,7 @@ impl<'a> SymbolicWorker<'a> {
             true => content.with_bytes(&solved_bytes),
             false => (*content).clone(),
         };
-        let mut trial = Trial::solved(input.clone(), waiting.image, content, waiting.parent);
+        let mut trial = UntriedCase::solved(input.clone(), waiting.image, content, waiting.parent);
         if !solved_bytes.is_empty() {
             trial = trial.on_solved_image();
         }

@@ -8,7 +8,7 @@ use brownout_trace::selection::Selection;
 use brownout_trace::{Address, Definitions, Event, EventKind, FileId, FileRange};
 use rustc_hash::FxHashMap;
 
-use super::{Action, Memory, Oracle, OracleFrame, Step, Violation};
+use super::{Action, Memory, Oracle, OracleFrame, OracleStep, Violation};
 use crate::follower::address_spaces::AddressSpaces;
 use crate::follower::guarantees::Guarantees;
 use crate::raw_finding::RawFinding;
@@ -117,7 +117,7 @@ impl Oracles {
 
     fn show(&mut self, at: &Consultation<'_>, action: Action<'_>) {
         let shown = &self.shown;
-        let step = Step {
+        let step = OracleStep {
             event: at.event.index,
             process: at.event.process,
             thread: at.event.thread,
@@ -145,7 +145,7 @@ pub(crate) struct Consultation<'a> {
     pub(crate) site: SiteKey,
 }
 
-fn count(tally: &mut Tally, site: SiteKey, step: &Step<'_>, violation: Violation) {
+fn count(tally: &mut Tally, site: SiteKey, step: &OracleStep<'_>, violation: Violation) {
     let (role, range) = match step.action {
         Action::Store { range, .. } => ("store", Some(range)),
         Action::Flush { range, .. } => ("flush", Some(range)),

@@ -13,7 +13,7 @@ use brownout_trace::FileId;
 use brownout_trace::selection::Patterns;
 use rustc_hash::FxHashSet;
 
-use super::{Action, Memory, Oracle, OracleFrame, Step, Unpersisted, Violation};
+use super::{Action, Memory, Oracle, OracleFrame, OracleStep, Unpersisted, Violation};
 
 fn any_inside(functions: &[FunctionPattern], stack: &[OracleFrame]) -> bool {
     let mut frames = stack.iter();
@@ -69,7 +69,7 @@ impl Region {
     }
 
     /// Whether a store belongs to the region if its value is ignored.
-    fn holds_ignoring_value(&self, step: &Step<'_>) -> bool {
+    fn holds_ignoring_value(&self, step: &OracleStep<'_>) -> bool {
         let Action::Store { range, path, .. } = step.action else {
             return false;
         };
@@ -80,12 +80,12 @@ impl Region {
             && self.holds_stack(step.stack)
     }
 
-    fn holds(&self, step: &Step<'_>) -> bool {
+    fn holds(&self, step: &OracleStep<'_>) -> bool {
         self.holds_ignoring_value(step) && self.value.is_none_or(|value| self.stores(step, value))
     }
 
     /// Whether a store leaves `value` in the bytes of the region.
-    fn stores(&self, step: &Step<'_>, value: u64) -> bool {
+    fn stores(&self, step: &OracleStep<'_>, value: u64) -> bool {
         let Action::Store { range, bytes, .. } = step.action else {
             return false;
         };
@@ -148,7 +148,7 @@ impl Oracle for Declared {
         self.rule
     }
 
-    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation> {
+    fn observe(&mut self, step: &OracleStep<'_>, memory: &Memory<'_>) -> Option<Violation> {
         let Action::Store { range, .. } = step.action else {
             return None;
         };

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use brownout_lint::oracle::{
-    Action, Declared, Demand, FunctionPattern, Memory, Oracle, OracleFrame, Region, Step, Violation,
+    Action, Declared, Demand, FunctionPattern, Memory, Oracle, OracleFrame, OracleStep, Region,
+    Violation,
 };
 use brownout_lint::{Attribution, Origin, SiteKey};
 use brownout_report::{Category, RuleInfo, Severity};
@@ -201,7 +202,7 @@ impl Oracle for FencesAreComplete {
         &RULE
     }
 
-    fn observe(&mut self, step: &Step<'_>, memory: &Memory<'_>) -> Option<Violation> {
+    fn observe(&mut self, step: &OracleStep<'_>, memory: &Memory<'_>) -> Option<Violation> {
         let Action::Fence { .. } = step.action else {
             return None;
         };

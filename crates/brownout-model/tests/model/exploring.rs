@@ -115,11 +115,11 @@ pub struct Native {
     /// Something was stored since the last narrowing operation.
     stored: bool,
     steps: u64,
-    pub moments: Vec<Moment>,
+    pub inner_crashes: Vec<InnerCrash>,
 }
 
 /// What a crash at some time of a recovery can leave.
-pub struct Moment {
+pub struct InnerCrash {
     /// The crash comes before the action with this number, from 1.
     pub before: u64,
     /// How many loads the recovery had executed by then.
@@ -135,7 +135,7 @@ impl Native {
         tearing: Tearing,
         image: &Memory,
         actions: &[(usize, Action)],
-    ) -> (Reads, Vec<Moment>) {
+    ) -> (Reads, Vec<InnerCrash>) {
         let mut follower = Follower::new(profile, 2);
         follower.base.memory = image.clone();
         let mut native = Native {
@@ -145,17 +145,17 @@ impl Native {
             loads: 0,
             stored: false,
             steps: 0,
-            moments: Vec::new(),
+            inner_crashes: Vec::new(),
         };
         let reads = Progress::run(actions, &mut native);
         native.steps += 1;
-        let end = native.moment(native.stored);
-        native.moments.push(end);
-        (reads, native.moments)
+        let end = native.inner_crash(native.stored);
+        native.inner_crashes.push(end);
+        (reads, native.inner_crashes)
     }
 
-    fn moment(&self, is_crash_time: bool) -> Moment {
-        Moment {
+    fn inner_crash(&self, is_crash_time: bool) -> InnerCrash {
+        InnerCrash {
             before: self.steps,
             loads: self.loads,
             states: self.follower.crash(self.tearing),
@@ -175,13 +175,13 @@ impl Machine for Native {
 
     fn act(&mut self, thread: usize, op: &Op) {
         self.steps += 1;
-        let mut moment = self.moment(false);
+        let mut inner_crash = self.inner_crash(false);
         let guaranteed = self.follower.base.guaranteed.len();
         self.follower.step(&(thread, op.clone()));
         let narrows = self.follower.base.guaranteed.len() > guaranteed;
-        moment.is_crash_time = narrows && self.stored;
-        self.stored = is_store(op) || (self.stored && !moment.is_crash_time);
-        self.moments.push(moment);
+        inner_crash.is_crash_time = narrows && self.stored;
+        self.stored = is_store(op) || (self.stored && !inner_crash.is_crash_time);
+        self.inner_crashes.push(inner_crash);
         if let Op::Store(offset, bytes) | Op::NonTemporal(offset, bytes) = op {
             self.content.extend((*offset..).zip(bytes.iter().copied()));
         }

@@ -7,7 +7,7 @@ use brownout_model::{LINE, Profile, ReadSource, Source, Tearing};
 use proptest::prelude::*;
 
 use crate::exploring::{
-    Action, Moment, Native, Reads, address, crashed, explore, explore_by_copies, history,
+    Action, InnerCrash, Native, Reads, address, crashed, explore, explore_by_copies, history,
 };
 use crate::following::{Follower, Memory, crashes};
 use crate::program::{Offset, Op, Step};
@@ -88,7 +88,7 @@ fn eager<'a>(
     (profile, tearing): (Profile, Tearing),
     images: impl IntoIterator<Item = &'a Memory>,
     actions: &[(usize, Action)],
-) -> Vec<(Reads, Vec<Moment>)> {
+) -> Vec<(Reads, Vec<InnerCrash>)> {
     let images = images.into_iter();
     images
         .map(|image| Native::run(profile, tearing, image, actions))
@@ -108,14 +108,23 @@ fn eager_runs(
     actions: &[(usize, Action)],
 ) -> BTreeSet<EagerRun> {
     let mut found = BTreeSet::new();
-    for (reads, moments) in eager(machine, images, actions) {
-        for moment in moments.iter().filter(|moment| moment.is_crash_time) {
+    for (reads, inner_crashes) in eager(machine, images, actions) {
+        for inner_crash in inner_crashes
+            .iter()
+            .filter(|inner_crash| inner_crash.is_crash_time)
+        {
             if times.len() < depth {
                 let (mut times, mut before) = (times.clone(), before.clone());
-                times.push(moment.before);
-                before.push(reads[..moment.loads].to_vec());
+                times.push(inner_crash.before);
+                before.push(reads[..inner_crash.loads].to_vec());
                 let inside = (times, before);
-                found.extend(eager_runs(machine, depth, inside, &moment.states, actions));
+                found.extend(eager_runs(
+                    machine,
+                    depth,
+                    inside,
+                    &inner_crash.states,
+                    actions,
+                ));
             }
         }
         found.insert((times.clone(), before.clone(), reads));
@@ -199,10 +208,10 @@ proptest! {
         let images: BTreeSet<Memory> =
             crashes(profile, tearing, THREADS, &steps).into_iter().flatten().collect();
         let mut eagerly = BTreeSet::new();
-        for (reads, moments) in eager(machine, &images, &actions) {
+        for (reads, inner_crashes) in eager(machine, &images, &actions) {
             eagerly.insert(reads);
             let inside: BTreeSet<&Memory> =
-                moments.iter().flat_map(|moment| &moment.states).collect();
+                inner_crashes.iter().flat_map(|inner_crash| &inner_crash.states).collect();
             eagerly.extend(eager(machine, inside, &actions).into_iter().map(|(reads, _)| reads));
         }
         let history = history(profile, tearing, &steps);

@@ -11,7 +11,7 @@ use brownout_trace::replay::{Content, PAGE};
 
 use super::messages::{BranchCommand, BranchOutcome, FreeStep, Question};
 use super::question_tree::{Contradiction, NodeNumber, QuestionTree};
-use super::{BranchingError, BranchingRecovery, Step, image_bytes, taken};
+use super::{BranchProgress, BranchingError, BranchingRecovery, image_bytes, taken};
 use crate::End;
 use crate::channel::ChannelError;
 
@@ -105,11 +105,11 @@ impl BranchingRecovery {
                 .into_iter()
                 .try_for_each(|question| run.note(&mut self.tree(), question, image));
             let waiting = match step {
-                Step::Ended(outcome) => {
+                BranchProgress::Ended(outcome) => {
                     noted?;
                     break outcome;
                 }
-                Step::Waits(waiting) => waiting,
+                BranchProgress::Waits(waiting) => waiting,
             };
             branch = waiting.branch;
             let noted = noted.and_then(|()| run.note(&mut self.tree(), waiting.question, image));
@@ -152,7 +152,7 @@ impl BranchingRecovery {
         bytes: Vec<u8>,
         keep: bool,
         free: u32,
-    ) -> Result<(Vec<Question>, Step), BranchingError> {
+    ) -> Result<(Vec<Question>, BranchProgress), BranchingError> {
         let answer = BranchCommand::AnswerFreely {
             branch,
             bytes,

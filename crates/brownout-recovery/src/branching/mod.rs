@@ -183,8 +183,8 @@ impl BranchingRecovery {
         recovery.connected(sent)?;
         let step = recovery.received()?;
         let waiting = match taken(step)? {
-            Step::Waits(waiting) => waiting,
-            Step::Ended(outcome) => return Ok(Started::Ended(outcome)),
+            BranchProgress::Waits(waiting) => waiting,
+            BranchProgress::Ended(outcome) => return Ok(Started::Ended(outcome)),
         };
         recovery.tree().begin(waiting.question)?;
         recovery.waiting.keep(ROOT, waiting.branch);
@@ -238,8 +238,8 @@ impl BranchingRecovery {
             self.make_room()?;
             let bytes = bytes.clone();
             let waiting = match self.answer(branch, bytes, keep)? {
-                Step::Ended(outcome) => break outcome,
-                Step::Waits(waiting) => waiting,
+                BranchProgress::Ended(outcome) => break outcome,
+                BranchProgress::Waits(waiting) => waiting,
             };
             branch = waiting.branch;
             at += 1;
@@ -312,7 +312,12 @@ impl BranchingRecovery {
         self.connected(sent)
     }
 
-    fn answer(&mut self, branch: u32, bytes: Vec<u8>, keep: bool) -> Result<Step, BranchingError> {
+    fn answer(
+        &mut self,
+        branch: u32,
+        bytes: Vec<u8>,
+        keep: bool,
+    ) -> Result<BranchProgress, BranchingError> {
         let answer = BranchCommand::Answer {
             branch,
             bytes,
@@ -340,15 +345,17 @@ impl BranchingRecovery {
     }
 }
 
-enum Step {
+enum BranchProgress {
     Waits(Waiting),
     Ended(BranchOutcome),
 }
 
-fn taken(step: BranchStep) -> Result<Step, BranchingError> {
+fn taken(step: BranchStep) -> Result<BranchProgress, BranchingError> {
     match step {
-        BranchStep::Waits { branch, question } => Ok(Step::Waits(Waiting { branch, question })),
-        BranchStep::Ended(outcome) => Ok(Step::Ended(outcome)),
+        BranchStep::Waits { branch, question } => {
+            Ok(BranchProgress::Waits(Waiting { branch, question }))
+        }
+        BranchStep::Ended(outcome) => Ok(BranchProgress::Ended(outcome)),
         BranchStep::RunAnew(reason) => Err(BranchingError::RunAnew(reason)),
     }
 }

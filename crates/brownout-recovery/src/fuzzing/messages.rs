@@ -149,7 +149,7 @@ pub(crate) struct SentOutcome {
 }
 
 impl SentOutcome {
-    pub(crate) fn of(execution: &brownout_engine::fuzz::Execution<'_>) -> Self {
+    pub(crate) fn of(execution: &brownout_engine::fuzz::FuzzExecution<'_>) -> Self {
         let edges = execution.edges().iter().enumerate();
         let taken = edges.filter(|(_, count)| **count > 0);
         Self {

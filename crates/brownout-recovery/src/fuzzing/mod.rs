@@ -41,7 +41,7 @@ pub enum FuzzSandboxError {
     Image { given: usize, expected: usize },
 }
 
-/// What an execution has shown. See [`brownout_engine::fuzz::Execution`], which has the same fields.
+/// What an execution has shown. See [`brownout_engine::fuzz::FuzzExecution`], which has the same fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FuzzOutcome {
     pub end: ExecutionEnd,

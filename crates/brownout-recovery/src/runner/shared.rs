@@ -20,7 +20,7 @@ use crate::{Actor, End, Orphans, Outcome};
 /// How a verdict was reached without native recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Shortcut {
+pub enum IndirectVerdict {
     /// By a run under the engine, which shares the start of others.
     Copy,
     /// An earlier one had read the same bytes.
@@ -30,7 +30,7 @@ pub enum Shortcut {
 /// How recovery ends on an image.
 struct Ended {
     outcome: Arc<BranchOutcome>,
-    shortcut: Shortcut,
+    indirect: IndirectVerdict,
     /// What this took, without starting recovery for the first time.
     duration: Duration,
 }
@@ -70,7 +70,7 @@ impl RecoveryRunner {
                 frames: Vec::new(),
                 second_verdict: None,
                 observation: None,
-                shortcut: Some(ended.shortcut),
+                indirect: Some(ended.indirect),
             }));
         }
         if !verdict.passed() {
@@ -105,7 +105,7 @@ impl RecoveryRunner {
                 starts.count_known();
                 return Some(Ended {
                     outcome,
-                    shortcut: Shortcut::Known,
+                    indirect: IndirectVerdict::Known,
                     duration: begun.elapsed(),
                 });
             }
@@ -144,7 +144,7 @@ impl RecoveryRunner {
         starts.count_run(is_copy);
         Some(Ended {
             outcome,
-            shortcut: Shortcut::Copy,
+            indirect: IndirectVerdict::Copy,
             duration: begun.elapsed(),
         })
     }

@@ -8,7 +8,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use brownout_engine::explore::{
-    BranchEnd, BranchId, ExploreError, ExploreOptions, ExploredTarget, OpenFile, Question, Step,
+    BranchEnd, BranchId, ExplorationStep, ExploreError, ExploreOptions, ExploredTarget, OpenFile,
+    Question,
 };
 use brownout_engine::{OtherInput, Repetition};
 use brownout_trace::ProcessEnd;
@@ -128,14 +129,14 @@ impl BranchingHost {
         }
     }
 
-    fn sent_step(&self, step: Step) -> BranchStep {
+    fn sent_step(&self, step: ExplorationStep) -> BranchStep {
         match step {
-            Step::Question(question) => BranchStep::Waits {
+            ExplorationStep::Question(question) => BranchStep::Waits {
                 branch: question.branch.0,
                 question: self.sent(&question),
             },
-            Step::End(end) => ended(end, &self.target.other_inputs()),
-            Step::RunAnew(effect) => BranchStep::RunAnew(effect.to_string()),
+            ExplorationStep::End(end) => ended(end, &self.target.other_inputs()),
+            ExplorationStep::RunAnew(effect) => BranchStep::RunAnew(effect.to_string()),
         }
     }
 

@@ -28,7 +28,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use super::channel::{Channel, ChannelError, Reply, Setup};
 use super::sys::restore_ignored_signals;
 use super::view::{BuildError, Plan, View};
-use super::{Isolation, Obstacle, Refusal, Step};
+use super::{Isolation, Obstacle, Refusal, SetupStep};
 use confinement::Confinement;
 use directory::PrivateDirectory;
 use namespaces::{Announcement, Namespaces};
@@ -88,7 +88,7 @@ fn serve_requests() -> Result<(), ChannelError> {
         let path = recovery.directory.clone();
         return channel.send(&Reply::Refused(Refusal::Directory { path }), &[]);
     }
-    let mut obstacle = Step::Namespaces.failed(rustix::io::Errno::OPNOTSUPP);
+    let mut obstacle = SetupStep::Namespaces.failed(rustix::io::Errno::OPNOTSUPP);
     if session.setup.strongest > Isolation::Directory {
         for namespaces in Namespaces::choices(recovery.network) {
             match serve_in(namespaces, &session, &channel)? {

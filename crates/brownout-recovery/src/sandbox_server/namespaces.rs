@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::sys::{self, Fork, Namespace};
-use crate::{Obstacle, Step};
+use crate::{Obstacle, SetupStep};
 
 /// Which namespaces to create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Namespaces {
 
     /// Starts the first process of new namespaces, which runs `inside`. Returns when it announces that it is ready.
     pub fn enter(self, inside: impl FnOnce(Announcement)) -> Result<Pid, Obstacle> {
-        let failed = |error: io::Error| Step::Namespaces.failed(error);
+        let failed = |error: io::Error| SetupStep::Namespaces.failed(error);
         let (admission, mut admit) = io::pipe().map_err(failed)?;
         let (mut announced, announce) = io::pipe().map_err(failed)?;
         match sys::fork_into(&self.list()).map_err(failed)? {
@@ -98,7 +98,7 @@ impl Namespaces {
         if !self.user {
             return Ok(());
         }
-        let failed = |error: io::Error| Step::UserMap.failed(error);
+        let failed = |error: io::Error| SetupStep::UserMap.failed(error);
         let directory = format!("/proc/{}", first.as_raw_nonzero());
         if rustix::process::geteuid().is_root() {
             let users = identity("/proc/self/uid_map").map_err(failed)?;
@@ -130,8 +130,9 @@ impl Namespaces {
             SocketFlags::CLOEXEC,
             None,
         );
-        let socket = socket.map_err(|errno| Step::Loopback.failed(errno))?;
-        sys::bring_up_loopback(socket.as_fd()).map_err(|error| Step::Loopback.failed(error))?;
+        let socket = socket.map_err(|errno| SetupStep::Loopback.failed(errno))?;
+        sys::bring_up_loopback(socket.as_fd())
+            .map_err(|error| SetupStep::Loopback.failed(error))?;
         // A port is free again as soon as its server has ended. Older kernels do not allow this setting in a namespace;
         // there a server has to set SO_REUSEADDR, as most do.
         let _ = fs::write("/proc/sys/net/ipv4/tcp_max_tw_buckets", "0");
@@ -151,14 +152,14 @@ fn await_announcement(announced: &mut PipeReader) -> Result<(), Obstacle> {
     let first = announced
         .take(1)
         .read_to_end(&mut message)
-        .map_err(|error| Step::Root.failed(error))?;
+        .map_err(|error| SetupStep::Root.failed(error))?;
     if first == 1 && message[0] == 1 {
         return Ok(());
     }
     message.clear();
     let _ = announced.read_to_end(&mut message);
     // A process that died without an announcement reports nothing.
-    Err(postcard::from_bytes(&message).unwrap_or(Step::Root.failed(rustix::io::Errno::IO)))
+    Err(postcard::from_bytes(&message).unwrap_or(SetupStep::Root.failed(rustix::io::Errno::IO)))
 }
 
 /// A map of all users that exist here to themselves.

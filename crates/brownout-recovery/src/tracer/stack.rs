@@ -87,7 +87,7 @@ fn caller(
         let tables = space.tables(mapping, cache).ok()?;
         let offset = inside - mapping.range.start + mapping.offset;
         let address = tables.address_of(offset)?;
-        Step {
+        UnwindStep {
             space,
             registers,
             tables: &tables,
@@ -124,13 +124,13 @@ fn by_frame_pointer(space: &AddressSpace, registers: &Registers) -> Option<Calle
 struct StackEnd;
 
 /// A step from a frame to its caller by the tables of its file.
-struct Step<'a> {
+struct UnwindStep<'a> {
     space: &'a AddressSpace,
     registers: &'a Registers,
     tables: &'a UnwindTables,
 }
 
-impl Step<'_> {
+impl UnwindStep<'_> {
     /// `None` if the tables do not cover the address.
     fn take(&self, address: u64) -> Option<Result<Caller, StackEnd>> {
         let tables = self.tables;

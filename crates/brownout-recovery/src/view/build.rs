@@ -13,7 +13,7 @@ use super::mounts::{Mount, Mounts};
 use super::persistent_file::PersistentFile;
 use super::scratch::{Scratch, mount_proc};
 use super::{TEMPORARY_DIRECTORY, View, below};
-use crate::{Isolation, Obstacle, Refusal, Step};
+use crate::{Isolation, Obstacle, Refusal, SetupStep};
 
 /// Files up to this size are copied where a directory cannot have a layer.
 const COPY_LIMIT: u64 = 64 * 1024;
@@ -43,14 +43,14 @@ impl View {
     /// Builds the view and makes it the root of this process, which must have a mount namespace of its own.
     pub fn build(plan: &Plan<'_>) -> Result<Self, BuildError> {
         let obstacle =
-            |step: Step| move |error: io::Error| BuildError::Obstacle(step.failed(error));
-        let mounts = Mounts::read().map_err(obstacle(Step::Mounts))?;
+            |step: SetupStep| move |error: io::Error| BuildError::Obstacle(step.failed(error));
+        let mounts = Mounts::read().map_err(obstacle(SetupStep::Mounts))?;
         let files: Vec<PathBuf> = plan.files.iter().map(|path| resolve(path)).collect();
         if let Some(number) = files.iter().position(|file| !can_hold(&mounts, file)) {
             let path = plan.files[number].clone();
             return Err(BuildError::Refusal(Refusal::KernelFileSystem { path }));
         }
-        let scratch = Scratch::enter(plan.disk_limit).map_err(obstacle(Step::Scratch))?;
+        let scratch = Scratch::enter(plan.disk_limit).map_err(obstacle(SetupStep::Scratch))?;
         let mut builder = Builder {
             plan,
             mounts,
@@ -62,13 +62,13 @@ impl View {
         };
         builder
             .copy(Path::new("/"), true)
-            .map_err(obstacle(Step::Root))?;
+            .map_err(obstacle(SetupStep::Root))?;
         let persistent_files = builder
             .make_persistent_files()
             .map_err(BuildError::Refusal)?;
         builder
             .finish(persistent_files)
-            .map_err(obstacle(Step::Root))
+            .map_err(obstacle(SetupStep::Root))
     }
 }
 

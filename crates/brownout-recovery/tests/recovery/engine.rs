@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 
 use brownout_recovery::{
-    End, EngineRun, Execution, Isolation, Outcome, Refusal, RunRequest, Sandbox, SandboxError,
+    End, EngineRun, ExecutionMode, Isolation, Outcome, Refusal, RunRequest, Sandbox, SandboxError,
 };
 use brownout_trace::{EventKind, ReadError, TraceReader};
 
@@ -40,7 +40,7 @@ fn under_engine(sandbox: &mut Sandbox, trace: Option<&Arc<File>>) -> Outcome {
         input: false,
     };
     let request = RunRequest {
-        execution: Execution::Engine(engine),
+        execution: ExecutionMode::Engine(engine),
         ..quick()
     };
     run_as(sandbox, &request)
@@ -137,7 +137,7 @@ fn a_recovery_that_hangs_under_the_engine_is_killed_and_leaves_a_readable_trace(
     let mut sandbox = fixture.sandbox(&format!("{} {{pm}} hang", program.display()));
     let trace = Arc::new(tempfile::tempfile().unwrap());
     let request = RunRequest {
-        execution: Execution::Engine(EngineRun {
+        execution: ExecutionMode::Engine(EngineRun {
             loads: false,
             trace: Some(Arc::clone(&trace)),
             reads: None,
@@ -177,7 +177,7 @@ fn a_program_that_the_engine_cannot_run_is_an_error_and_no_verdict() {
         write(file, IMAGE);
     }
     let request = RunRequest {
-        execution: Execution::Engine(EngineRun::default()),
+        execution: ExecutionMode::Engine(EngineRun::default()),
         ..quick()
     };
     let error = sandbox.run(&request).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brownout_recovery::{End, Execution, Outcome, RunRequest};
+use brownout_recovery::{End, ExecutionMode, Outcome, RunRequest};
 use brownout_symbols::{BuildId, FileOffset, Probe, Symbolizer};
 
 use crate::*;
@@ -111,7 +111,7 @@ impl Failing {
 
     fn run(&self, command: &str, time_limit: Duration) -> (End, Vec<String>) {
         let mut run = RunRequest::new(time_limit);
-        run.execution = Execution::Traced;
+        run.execution = ExecutionMode::Traced;
         // Without namespaces the command must contain it.
         let command = format!("{command} {{pm}}");
         let outcome = run_as(&mut self.fixture.sandbox(&command), &run);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use brownout_recovery::{Actor, End, Execution, Refusal, RunRequest, Sandbox, SandboxError};
+use brownout_recovery::{Actor, End, ExecutionMode, Refusal, RunRequest, Sandbox, SandboxError};
 
 use crate::*;
 
@@ -129,7 +129,7 @@ fn no_signal_is_blocked_or_ignored() {
     let fixture = Fixture::set_up();
     // Not through a shell, which would set the mask itself.
     let mut sandbox = fixture.sandbox("grep Sig /proc/self/status {pm}");
-    for execution in [Execution::Native, Execution::Traced] {
+    for execution in [ExecutionMode::Native, ExecutionMode::Traced] {
         let outcome = run_as(
             &mut sandbox,
             &RunRequest {

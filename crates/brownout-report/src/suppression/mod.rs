@@ -59,11 +59,11 @@ enum Scope {
     /// Some frame of the stack matches.
     SomeFrame(FramePattern),
     /// The innermost frames of the stack match.
-    Innermost(Vec<Step>),
+    Innermost(Vec<StackPatternPart>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum StackPatternPart {
     Frame(FramePattern),
     /// Any number of frames.
     Anything,
@@ -176,7 +176,7 @@ impl Scope {
     fn is_everything(&self) -> bool {
         match self {
             Self::SomeFrame(pattern) => *pattern == FramePattern::default(),
-            Self::Innermost(steps) => steps.iter().all(|step| *step == Step::Anything),
+            Self::Innermost(steps) => steps.iter().all(|step| *step == StackPatternPart::Anything),
         }
     }
 
@@ -193,18 +193,18 @@ impl Scope {
 }
 
 /// As with the `*` of a [`Wildcard`], only the last gap has to be retried.
-fn begins_with(frames: &[Frame], steps: &[Step], sources: &Sources) -> bool {
+fn begins_with(frames: &[Frame], steps: &[StackPatternPart], sources: &Sources) -> bool {
     let (mut s, mut f) = (0, 0);
     let mut retry = None;
     loop {
         match steps.get(s) {
             // The outer frames do not matter.
             None => return true,
-            Some(Step::Anything) => {
+            Some(StackPatternPart::Anything) => {
                 s += 1;
                 retry = Some((s, f));
             }
-            Some(Step::Frame(pattern)) => match frames.get(f) {
+            Some(StackPatternPart::Frame(pattern)) => match frames.get(f) {
                 None => return false,
                 Some(frame) if pattern.matches(frame, sources) => {
                     s += 1;

@@ -31,7 +31,9 @@
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::{FramePattern, FunctionPattern, Scope, StatementText, Step, Suppression, Wildcard};
+use super::{
+    FramePattern, FunctionPattern, Scope, StackPatternPart, StatementText, Suppression, Wildcard,
+};
 
 /// Why a suppression file in TOML cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -123,10 +125,10 @@ impl Table {
                 return Err(TomlError::StackAndFrame { line });
             }
             Some(functions) => {
-                let mut steps: Vec<Step> = functions.into_iter().map(step).collect();
+                let mut steps: Vec<StackPatternPart> = functions.into_iter().map(step).collect();
                 match steps.last_mut() {
                     _ if statement == FramePattern::default() => {}
-                    Some(Step::Frame(last)) => *last = last.clone().at(statement),
+                    Some(StackPatternPart::Frame(last)) => *last = last.clone().at(statement),
                     _ => return Err(TomlError::NoFunction { line }),
                 }
                 Scope::Innermost(steps)
@@ -153,12 +155,12 @@ impl FramePattern {
     }
 }
 
-fn step(function: String) -> Step {
+fn step(function: String) -> StackPatternPart {
     match function.as_str() {
-        "..." => Step::Anything,
+        "..." => StackPatternPart::Anything,
         // `*` must also match a frame without a name.
-        "*" => Step::Frame(FramePattern::default()),
-        _ => Step::Frame(FramePattern {
+        "*" => StackPatternPart::Frame(FramePattern::default()),
+        _ => StackPatternPart::Frame(FramePattern {
             function: Some(FunctionPattern::new(function)),
             ..FramePattern::default()
         }),

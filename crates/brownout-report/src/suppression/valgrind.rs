@@ -16,7 +16,7 @@
 //! library, `src:` a source file and optionally a line, `...` any number of frames. `*` and `?` are wildcards. The
 //! names of C++ and Rust functions are not mangled.
 
-use super::{FramePattern, FunctionPattern, Scope, Step, Suppression, Wildcard};
+use super::{FramePattern, FunctionPattern, Scope, StackPatternPart, Suppression, Wildcard};
 
 /// The tool name of brownout's suppressions; case does not matter.
 const TOOL: &str = "brownout";
@@ -95,9 +95,9 @@ fn suppression(
     }))
 }
 
-fn step(text: &str) -> Result<Step, ValgrindFlaw> {
+fn step(text: &str) -> Result<StackPatternPart, ValgrindFlaw> {
     if text == "..." {
-        return Ok(Step::Anything);
+        return Ok(StackPatternPart::Anything);
     }
     let mut frame = FramePattern::default();
     if let Some(function) = text.strip_prefix("fun:") {
@@ -116,7 +116,7 @@ fn step(text: &str) -> Result<Step, ValgrindFlaw> {
     } else {
         return Err(ValgrindFlaw::NoFrame);
     }
-    Ok(Step::Frame(frame))
+    Ok(StackPatternPart::Frame(frame))
 }
 
 fn given<'p>(keyword: &'static str, pattern: &'p str) -> Result<&'p str, ValgrindFlaw> {

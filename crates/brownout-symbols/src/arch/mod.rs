@@ -69,7 +69,7 @@ pub(crate) enum Source {
 
 /// A step of an instruction, in the order of its effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum InstructionEffect {
     Set(u16, Source),
     Store {
         to: Sum,
@@ -97,7 +97,7 @@ pub(crate) enum Flow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Instruction {
     pub(crate) len: u64,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<InstructionEffect>,
     pub(crate) flow: Flow,
     /// The address of the first byte of memory that it writes.
     pub(crate) writes: Option<Sum>,

@@ -11,7 +11,8 @@ use super::state::State;
 use super::value::{Base, Value};
 use super::variables::InFrame;
 use crate::arch::{
-    CLOBBERED_BY_CALLS, Flow, GENERAL_REGISTERS, PARAMETERS, REGISTERS, RESULTS, Source, Step,
+    CLOBBERED_BY_CALLS, Flow, GENERAL_REGISTERS, InstructionEffect, PARAMETERS, REGISTERS, RESULTS,
+    Source,
 };
 use crate::types::{DataTypes, FrameBase, TypedModuleId};
 
@@ -184,13 +185,13 @@ impl Analysis<'_> {
         if is_inside { known } else { described }
     }
 
-    fn step(&mut self, at: u64, state: &mut State, step: &Step) {
+    fn step(&mut self, at: u64, state: &mut State, step: &InstructionEffect) {
         match step {
-            Step::Set(register, source) => {
+            InstructionEffect::Set(register, source) => {
                 let value = self.evaluate(at, *register, state, source);
                 state.set(*register, value);
             }
-            Step::Store { to, size, from } => {
+            InstructionEffect::Store { to, size, from } => {
                 let address = state.sum(*to);
                 let value = from.map(|register| state.register(register));
                 if let Some(offset) = address.in_frame() {

@@ -28,13 +28,13 @@ pub enum Shape {
     /// Numbers, enumerations without data, functions.
     Scalar,
     /// Pointers and references. The target is `None` for `void`.
-    Pointer(Option<Target>),
+    Pointer(Option<TypeReference>),
     /// Structs, classes, unions, enumerations with data.
     Composite {
         /// Members of unions and of the variants of an enumeration overlap.
         members: Vec<Member>,
         /// The types that a template was instantiated with.
-        arguments: Vec<Target>,
+        arguments: Vec<TypeReference>,
     },
     Array {
         element: DataTypeId,
@@ -44,7 +44,7 @@ pub enum Shape {
 }
 
 /// A type that is read when it is needed.
-pub type Target = EntryRef;
+pub type TypeReference = EntryRef;
 
 /// A member of a composite type.
 #[derive(Clone, Debug)]

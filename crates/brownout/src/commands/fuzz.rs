@@ -4,7 +4,7 @@
 //! it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
 
 mod approach;
-mod examination;
+mod discovery_check;
 mod status_line;
 mod symbolic_report;
 mod target;
@@ -34,7 +34,7 @@ use crate::results::Results;
 use crate::settings::Settings;
 use crate::stored_results::read_findings;
 use approach::Approach;
-use examination::Examiner;
+use discovery_check::DiscoveryChecker;
 use status_line::StatusLine;
 
 use target::PLACE;
@@ -99,7 +99,7 @@ fn run_campaign(
     results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     let interrupt = Interrupt::catch().map_err(Failure::Signals)?;
     let (campaign, discoveries) = FuzzCampaign::new(options, file)?;
-    let mut examiner = Examiner::new(
+    let mut checker = DiscoveryChecker::new(
         &campaign,
         &target,
         &settings,
@@ -117,14 +117,14 @@ fn run_campaign(
         Ok(Box::new(ForkServer::new(target.clone(), files)?))
     };
     let ended = campaign.run(&start, || {
-        supervise(&campaign, &discoveries, &mut examiner, &limits, console)
+        supervise(&campaign, &discoveries, &mut checker, &limits, console)
     });
     // What workers have found while they were ending.
     while let Ok(discovery) = discoveries.try_recv() {
-        examiner.examine_briefly(discovery)?;
+        checker.check_briefly(discovery)?;
     }
     let saved = campaign.save();
-    let mut results = examiner.finish();
+    let mut results = checker.finish();
     conclude(&campaign, &mut results, ended.and(saved));
     write_minimal_corpus(&campaign, &root, &mut results);
     results.write_unfinished(&decisions, &settings, &directory, "writing the results")?;
@@ -156,11 +156,11 @@ impl Limits<'_> {
 fn supervise(
     campaign: &FuzzCampaign,
     discoveries: &Receiver<Discovery>,
-    examiner: &mut Examiner<'_>,
+    checker: &mut DiscoveryChecker<'_>,
     limits: &Limits<'_>,
     console: &Console,
 ) -> Result<(), FuzzError> {
-    let mut figures = Figures::open(examiner.root())?;
+    let mut figures = Figures::open(checker.root())?;
     let mut line = StatusLine::new(console);
     let mut saved = Duration::ZERO;
     let mut mode = None;
@@ -173,8 +173,8 @@ fn supervise(
                 line.clear();
                 // Findings can be repeated only if the persistent files are known, even if the campaign is killed now.
                 campaign.save()?;
-                if let Err(failure) = examiner.examine(discovery) {
-                    examiner.note_failure(&failure);
+                if let Err(failure) = checker.check(discovery) {
+                    checker.note_failure(&failure);
                 }
             }
             Err(RecvTimeoutError::Timeout) if was_over => break,
@@ -188,18 +188,18 @@ fn supervise(
             }
         }
         if line.is_due() {
-            line.show(&campaign.status(), examiner.findings());
+            line.show(&campaign.status(), checker.findings());
         }
         let elapsed = campaign.elapsed_here();
         if elapsed.saturating_sub(saved) >= SAVE_INTERVAL {
             saved = elapsed;
             campaign.save()?;
-            figures.add(&campaign.status(), examiner.findings())?;
+            figures.add(&campaign.status(), checker.findings())?;
         }
     }
     line.clear();
     figures
-        .add(&campaign.status(), examiner.findings())
+        .add(&campaign.status(), checker.findings())
         .map(drop)
 }
 

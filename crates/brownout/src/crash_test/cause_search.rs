@@ -115,7 +115,7 @@ mod tests {
             failure: None,
             observation: None,
             behaviour: None,
-            shortcut: None,
+            indirect: None,
         }
     }
 

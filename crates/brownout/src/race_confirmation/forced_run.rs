@@ -15,8 +15,8 @@ use brownout_trace::replay::Content;
 
 use super::Confirmation;
 use super::forced_code::ForcedCode;
+use super::forcing_outcome::{ForcingOutcome, Reproduction, lock_text};
 use super::hold_choice::Hold;
-use super::judgement::{Judgement, Reproduction, lock_text};
 use super::lost_store::crash;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -87,20 +87,20 @@ impl<'a> ForcedRun<'a> {
         target: &mut TargetAgain,
         left: Duration,
         console: &Console,
-    ) -> Result<Judgement, Failure> {
+    ) -> Result<ForcingOutcome, Failure> {
         let kept = self
             .how
             .directory
             .map(|directory| directory.forced_trace(self.finding));
         let temporary = tempfile::NamedTempFile::new().map_err(Failure::TemporaryFile)?;
         let path = kept.clone().unwrap_or_else(|| temporary.path().to_owned());
-        let judgement = self.force(target, &path, left, console);
-        let is_proof = judgement.as_ref().is_ok_and(Judgement::is_confirmed);
+        let outcome = self.force(target, &path, left, console);
+        let is_proof = outcome.as_ref().is_ok_and(ForcingOutcome::is_confirmed);
         if let Some(kept) = kept.filter(|_| !is_proof) {
             // No finding refers to it.
             let _ = std::fs::remove_file(kept);
         }
-        judgement
+        outcome
     }
 
     fn force(
@@ -109,7 +109,7 @@ impl<'a> ForcedRun<'a> {
         path: &Path,
         left: Duration,
         console: &Console,
-    ) -> Result<Judgement, Failure> {
+    ) -> Result<ForcingOutcome, Failure> {
         let usual = (target.recorded_wall * RUN_FACTOR).max(SHORTEST_RUN);
         let limit = usual.min(left);
         let mut last = None;
@@ -128,10 +128,10 @@ impl<'a> ForcedRun<'a> {
         }
         match last {
             Some((_, examined, _)) if examined.forced.stores == 0 => {
-                Ok(Judgement::NotForced(no_store(&target.unknown)))
+                Ok(ForcingOutcome::NotForced(no_store(&target.unknown)))
             }
             Some((trace, examined, ended)) => self.conclude(trace, examined, &ended, console),
-            None => Ok(Judgement::NotForced(
+            None => Ok(ForcingOutcome::NotForced(
                 "the program has no persistent files".to_owned(),
             )),
         }
@@ -221,26 +221,26 @@ impl<'a> ForcedRun<'a> {
         examined: Examined,
         ended: &Ended,
         console: &Console,
-    ) -> Result<Judgement, Failure> {
+    ) -> Result<ForcingOutcome, Failure> {
         let forced = &examined.forced;
         let read = forced.reads.first();
         if let Some((read, act)) = read.and_then(|read| Some((read, read.act?))) {
             let lost = crash(trace, read, act, (self.settings, self.how), console)?;
             return Ok(match lost {
-                Some(lost) => Judgement::Reproduced(Box::new(Reproduction {
+                Some(lost) => ForcingOutcome::Reproduced(Box::new(Reproduction {
                     act,
                     harm: examined.harm,
                     verdict: lost.verdict,
                     token: lost.token,
                     state: lost.state,
                 })),
-                None => Judgement::NotForced(
+                None => ForcingOutcome::NotForced(
                     "the store was durable before the reader acted on it".to_owned(),
                 ),
             });
         }
         if read.is_none() && !examined.locks.is_empty() {
-            return Ok(Judgement::Blocked {
+            return Ok(ForcingOutcome::Blocked {
                 locks: examined.locks,
             });
         }
@@ -251,7 +251,7 @@ impl<'a> ForcedRun<'a> {
                 ended.describe()
             ),
         };
-        Ok(Judgement::NotForced(why))
+        Ok(ForcingOutcome::NotForced(why))
     }
 }
 

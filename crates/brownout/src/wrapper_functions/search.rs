@@ -60,7 +60,7 @@ impl Action {
 
 /// A frame of the target: the function, and the place in it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct TargetFrame {
     function: u32,
     line: Option<u32>,
     offset: u64,
@@ -71,7 +71,7 @@ struct Step {
 pub struct WrapperSearch {
     numbers: FxHashMap<Function, u32>,
     /// The innermost frames of the target, innermost first.
-    seen: FxHashSet<(Action, Vec<Step>)>,
+    seen: FxHashSet<(Action, Vec<TargetFrame>)>,
     /// Functions that store or copy, or call one that does.
     storing: FxHashSet<u32>,
 }
@@ -91,7 +91,7 @@ impl WrapperSearch {
         let steps = program.map(|frame| {
             let next = self.numbers.len() as u32;
             let function = function_of(&frame);
-            Step {
+            TargetFrame {
                 function: *self.numbers.entry(function).or_insert(next),
                 line: frame.line,
                 // With a line, the instruction does not matter.
@@ -102,7 +102,7 @@ impl WrapperSearch {
                 },
             }
         });
-        let mut steps: Vec<Step> = steps.collect();
+        let mut steps: Vec<TargetFrame> = steps.collect();
         if action != Action::Persist {
             self.storing.extend(steps.iter().map(|step| step.function));
         }
@@ -191,11 +191,11 @@ struct Activity<'a> {
     stores: bool,
     /// Called by the system, or by a library.
     is_outermost: bool,
-    callers: FxHashSet<&'a Step>,
+    callers: FxHashSet<&'a TargetFrame>,
 }
 
 impl<'a> Activity<'a> {
-    fn add(&mut self, action: Action, caller: Option<&'a Step>) {
+    fn add(&mut self, action: Action, caller: Option<&'a TargetFrame>) {
         self.copies |= action == Action::Copy;
         self.stores |= action == Action::Store;
         match caller {

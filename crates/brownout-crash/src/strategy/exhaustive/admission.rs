@@ -32,7 +32,7 @@ pub struct NodeActions {
     path: Arc<ReadPath>,
 }
 
-enum Step {
+enum AdmissionStep {
     Enter(NodeId, Arc<TimeSet>),
     Read(NodeId, Read, ValueId),
     Leave,
@@ -170,24 +170,24 @@ impl Explorer {
     fn admit_at(&mut self, start: &Start, root: NodeId, times: TimeSet) {
         let mut path = Path::default();
         let mut undo: Vec<Undo> = Vec::new();
-        let mut steps = vec![Step::Enter(root, Arc::new(times))];
+        let mut steps = vec![AdmissionStep::Enter(root, Arc::new(times))];
         while let Some(step) = steps.pop() {
             match step {
-                Step::Read(node, read, value) => undo.push(path.push_undoable(
+                AdmissionStep::Read(node, read, value) => undo.push(path.push_undoable(
                     node,
                     (read, value),
                     &self.behaviours,
                     &self.versions,
                 )),
-                Step::Leave => {
+                AdmissionStep::Leave => {
                     if let Some(last) = undo.pop() {
                         path.undo(last);
                     }
                 }
-                Step::Enter(node, times) => {
+                AdmissionStep::Enter(node, times) => {
                     self.arrive(start, node, &times);
                     if let Some(twin) = self.behaviours.twin(node) {
-                        steps.push(Step::Enter(twin, Arc::clone(&times)));
+                        steps.push(AdmissionStep::Enter(twin, Arc::clone(&times)));
                     }
                     let Next::Read(read) = self.behaviours.next(node) else {
                         continue;
@@ -196,9 +196,9 @@ impl Explorer {
                         match self.behaviours.child(node, value) {
                             None => self.add_reachable(node, value, times),
                             Some(child) => steps.extend([
-                                Step::Leave,
-                                Step::Enter(child, times),
-                                Step::Read(node, read, value),
+                                AdmissionStep::Leave,
+                                AdmissionStep::Enter(child, times),
+                                AdmissionStep::Read(node, read, value),
                             ]),
                         }
                     }

@@ -100,7 +100,7 @@ impl Recollection {
     }
 }
 
-enum Step {
+enum RecallStep {
     Enter(NodeId, usize),
     Read(NodeId, Read, ValueId),
     Leave,
@@ -126,16 +126,16 @@ impl Explorer {
     ) {
         let mut path = Path::default();
         let mut undo: Vec<Undo> = Vec::new();
-        let mut steps = vec![Step::Enter(root, at)];
+        let mut steps = vec![RecallStep::Enter(root, at)];
         while let Some(step) = steps.pop() {
             let (node, at) = match step {
-                Step::Enter(node, at) => (node, at),
-                Step::Read(node, read, value) => {
+                RecallStep::Enter(node, at) => (node, at),
+                RecallStep::Read(node, read, value) => {
                     let read = (read, value);
                     undo.push(path.push_undoable(node, read, &self.behaviours, &self.versions));
                     continue;
                 }
-                Step::Leave => {
+                RecallStep::Leave => {
                     if let Some(last) = undo.pop() {
                         path.undo(last);
                     }
@@ -159,9 +159,9 @@ impl Explorer {
                             Some(&next) => {
                                 let child = self.behaviours.add_child(node, value, times);
                                 steps.extend([
-                                    Step::Leave,
-                                    Step::Enter(child, next),
-                                    Step::Read(node, read, value),
+                                    RecallStep::Leave,
+                                    RecallStep::Enter(child, next),
+                                    RecallStep::Read(node, read, value),
                                 ]);
                             }
                         }

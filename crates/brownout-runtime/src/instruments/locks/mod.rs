@@ -178,7 +178,7 @@ pub fn settle(context: &mut Context) {
 fn settle_log(context: &mut Context, report: bool) {
     let thread = context.this;
     let area = &mut context.areas.locks;
-    let target = &mut Target {
+    let target = &mut TargetThread {
         wire: &mut context.wire,
         lockset: &mut context.areas.pm.lockset,
         thread,
@@ -239,13 +239,13 @@ fn watch(context: &mut Context) {
 }
 
 /// The target, as a thread sees it.
-struct Target<'a> {
+struct TargetThread<'a> {
     wire: &'a mut Producer,
     lockset: &'a mut Lockset,
     thread: u64,
 }
 
-impl Surroundings for Target<'_> {
+impl Surroundings for TargetThread<'_> {
     fn place(&mut self, word: u64) -> u64 {
         candidates::find(word).map_or(word, |candidate| word.wrapping_add(candidate.delta))
     }

@@ -110,17 +110,17 @@ pub fn act(context: &mut Context) -> bool {
     }
     let next = CLIENT.lock().as_mut().map(Client::step);
     match next {
-        Some(Step::Done) => {}
-        Some(Step::Ask) => {
+        Some(ClientStep::Done) => {}
+        Some(ClientStep::Ask) => {
             page.ended.store(linux::SIGTERM, Ordering::Relaxed);
             ask_to_end(context);
         }
-        Some(Step::Kill) => {
+        Some(ClientStep::Kill) => {
             page.ended.store(linux::SIGKILL, Ordering::Relaxed);
             about_to_die(context, linux::SIGKILL);
             signal::die(linux::SIGKILL, context.tid)
         }
-        Some(Step::Wait) | None => return false,
+        Some(ClientStep::Wait) | None => return false,
     }
     true
 }
@@ -138,7 +138,7 @@ fn ask_to_end(context: &Context) {
 }
 
 /// What comes next.
-enum Step {
+enum ClientStep {
     /// It was done.
     Done,
     /// The target is to be asked to end.
@@ -164,7 +164,7 @@ impl Client {
         }
     }
 
-    fn step(&mut self) -> Step {
+    fn step(&mut self) -> ClientStep {
         self.limited_waits = LIMITED_WAITS;
         if let Some(connection) = &mut self.connection {
             let has_answered = connection.forget_answers();
@@ -172,22 +172,22 @@ impl Client {
             if is_done && !connection.may_be_on_its_way() {
                 self.connection = None;
             }
-            return Step::Done;
+            return ClientStep::Done;
         }
         if let Some(part) = self.parts.pop() {
             self.connection = self.listener.connect(part);
             if let Some(connection) = &mut self.connection {
                 connection.send(&self.input);
             }
-            return Step::Done;
+            return ClientStep::Done;
         }
         if !core::mem::replace(&mut self.was_asked_to_end, true) {
-            return Step::Ask;
+            return ClientStep::Ask;
         }
         if self.patience > 0 {
             self.patience -= 1;
-            return Step::Wait;
+            return ClientStep::Wait;
         }
-        Step::Kill
+        ClientStep::Kill
     }
 }

@@ -14,7 +14,7 @@ use crate::arch::instruments::unwind::guess;
 use crate::arch::instruments::unwind::registers::{FRAME_POINTER, GPRS, GprSet, STACK_POINTER};
 use crate::instruments::unwind::memo::Memos;
 use crate::instruments::unwind::rule::UnwindRule;
-use crate::instruments::unwind::step::{Dependencies, State, Step, bit};
+use crate::instruments::unwind::step::{Dependencies, State, UnwindStep, bit};
 use crate::instruments::unwind::tree::{ContextNumber, OMITTED, edge_hash, spread};
 use crate::instruments::unwind::{CodeMap, CodePoint, Memory, ProcessWalk, Registers};
 use alloc::boxed::Box;
@@ -101,7 +101,7 @@ pub struct StackCache {
     guessed: bool,
     memos: Memos,
     /// The steps of the walk under way, innermost first, and room for more.
-    steps: Vec<Step>,
+    steps: Vec<UnwindStep>,
     wide: Vec<Dependencies>,
 }
 
@@ -283,7 +283,7 @@ impl StackCache {
                 .rules
                 .get(spread(key), (key, self.epoch), || shared.rule(at))?;
             if taken == self.steps.len() {
-                self.steps.push(Step::BLANK);
+                self.steps.push(UnwindStep::BLANK);
             }
             // Filled in place: copying what was just written in parts would stall.
             let step = &mut self.steps[taken];

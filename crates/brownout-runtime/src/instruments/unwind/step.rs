@@ -76,7 +76,12 @@ impl State {
 
     /// Applies a plain rule. `None`, and no change, if the words it needs cannot be read.
     #[inline]
-    pub fn step_plain(&mut self, rule: &Plain, mem: &impl Memory, step: &mut Step) -> Option<()> {
+    pub fn step_plain(
+        &mut self,
+        rule: &Plain,
+        mem: &impl Memory,
+        step: &mut UnwindStep,
+    ) -> Option<()> {
         let base = self.value(rule.cfa_register, mem)?;
         let cfa = base.wrapping_add_signed(i64::from(rule.cfa_offset));
         let return_address = mem.read_u64(cfa.wrapping_sub(8))?;
@@ -107,7 +112,7 @@ impl State {
         rule: &Wide,
         mem: &impl Memory,
         dependencies: &mut Vec<Dependencies>,
-        step: &mut Step,
+        step: &mut UnwindStep,
     ) -> Option<()> {
         let mut deps = Dependencies::default();
         let before = *self;
@@ -170,7 +175,7 @@ impl State {
         &mut self,
         mem: &impl Memory,
         dependencies: &mut Vec<Dependencies>,
-        step: &mut Step,
+        step: &mut UnwindStep,
     ) -> Option<()> {
         let mut deps = Dependencies::default();
         let base = self.stack_pointer().wrapping_add(SIGNAL_REGISTERS);
@@ -225,7 +230,7 @@ impl State {
         &self,
         deps: Dependencies,
         dependencies: &mut Vec<Dependencies>,
-        step: &mut Step,
+        step: &mut UnwindStep,
     ) -> Option<()> {
         if deps.overflow {
             return None;
@@ -242,7 +247,7 @@ impl State {
 
     /// Notes in `step` what state it led to.
     #[inline]
-    fn leave(&self, step: &mut Step) {
+    fn leave(&self, step: &mut UnwindStep) {
         step.at = self.at;
         step.cfa = self.stack_pointer();
         step.frame_pointer = self.words[usize::from(FRAME_POINTER)];
@@ -258,7 +263,7 @@ enum Located {
 
 /// A step taken, and the state it led to as far as it matters later.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct UnwindStep {
     pub at: CodePoint,
     pub cfa: u64,
     frame_pointer: u64,
@@ -281,9 +286,9 @@ enum Effect {
     },
 }
 
-impl Step {
+impl UnwindStep {
     /// The step not yet taken.
-    pub const BLANK: Step = Step {
+    pub const BLANK: UnwindStep = UnwindStep {
         at: CodePoint {
             pc: 0,
             exact: false,

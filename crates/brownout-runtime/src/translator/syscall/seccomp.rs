@@ -60,7 +60,7 @@ const OWN: [u32; 29] = [
 /// `struct sock_filter`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Step {
+struct FilterStep {
     code: u16,
     if_true: u8,
     if_false: u8,
@@ -76,7 +76,7 @@ struct Filter {
     steps: u64,
 }
 
-crate::plain_data!(Step {
+crate::plain_data!(FilterStep {
     code: u16,
     if_true: u8,
     if_false: u8,
@@ -88,25 +88,25 @@ crate::plain_data!(Filter {
     steps: u64,
 });
 
-impl Step {
-    fn load(offset: u32) -> Step {
+impl FilterStep {
+    fn load(offset: u32) -> FilterStep {
         const LOAD_WORD: u16 = 0x20;
-        Step::new(LOAD_WORD, 0, 0, offset)
+        FilterStep::new(LOAD_WORD, 0, 0, offset)
     }
 
-    fn if_equal(value: u32, then: usize, otherwise: usize) -> Step {
+    fn if_equal(value: u32, then: usize, otherwise: usize) -> FilterStep {
         const JUMP_IF_EQUAL: u16 = 0x15;
-        Step::new(JUMP_IF_EQUAL, then as u8, otherwise as u8, value)
+        FilterStep::new(JUMP_IF_EQUAL, then as u8, otherwise as u8, value)
     }
 
-    fn allow() -> Step {
+    fn allow() -> FilterStep {
         const RETURN: u16 = 0x06;
         const ALLOW: u32 = 0x7fff_0000;
-        Step::new(RETURN, 0, 0, ALLOW)
+        FilterStep::new(RETURN, 0, 0, ALLOW)
     }
 
-    fn new(code: u16, if_true: u8, if_false: u8, value: u32) -> Step {
-        Step {
+    fn new(code: u16, if_true: u8, if_false: u8, value: u32) -> FilterStep {
+        FilterStep {
             code,
             if_true,
             if_false,
@@ -116,24 +116,28 @@ impl Step {
 }
 
 /// The prologue: the steps before the target's own.
-fn prologue() -> Vec<Step> {
+fn prologue() -> Vec<FilterStep> {
     let [one, other] = gate::after_target_calls();
     let high = (one >> 32) as u32;
     // After the load of the number: one step for each of the engine's calls, then the permission.
     let calls = OWN.len();
     let mut steps = alloc::vec![
-        Step::load(ADDRESS_HIGH),
-        Step::if_equal(high, 0, 3 + 1 + calls + 1),
-        Step::load(ADDRESS_LOW),
-        Step::if_equal(one as u32, 1 + 1 + calls + 1, 0),
-        Step::if_equal(other as u32, 1 + calls + 1, 0),
-        Step::load(NUMBER),
+        FilterStep::load(ADDRESS_HIGH),
+        FilterStep::if_equal(high, 0, 3 + 1 + calls + 1),
+        FilterStep::load(ADDRESS_LOW),
+        FilterStep::if_equal(one as u32, 1 + 1 + calls + 1, 0),
+        FilterStep::if_equal(other as u32, 1 + calls + 1, 0),
+        FilterStep::load(NUMBER),
     ];
     for (index, &number) in OWN.iter().enumerate() {
         let last = index + 1 == calls;
-        steps.push(Step::if_equal(number, calls - index - 1, usize::from(last)));
+        steps.push(FilterStep::if_equal(
+            number,
+            calls - index - 1,
+            usize::from(last),
+        ));
     }
-    steps.push(Step::allow());
+    steps.push(FilterStep::allow());
     steps
 }
 
@@ -162,8 +166,10 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
     };
     let mut steps = prologue();
     for index in 0..u64::from(wanted.len) {
-        match target_memory::read::<Step>(
-            wanted.steps.wrapping_add(index * size_of::<Step>() as u64),
+        match target_memory::read::<FilterStep>(
+            wanted
+                .steps
+                .wrapping_add(index * size_of::<FilterStep>() as u64),
         ) {
             Ok(step) => steps.push(step),
             Err(_) => return Outcome::Done(err(errno::EFAULT)),

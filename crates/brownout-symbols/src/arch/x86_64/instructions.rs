@@ -9,7 +9,7 @@ use iced_x86::{
 };
 
 use super::vectors;
-use crate::arch::{Code, Flow, Instruction, Source, Step, Sum};
+use crate::arch::{Code, Flow, Instruction, InstructionEffect, Source, Sum};
 
 /// The number of general registers.
 pub(crate) const GENERAL_REGISTERS: usize = 16;
@@ -43,7 +43,7 @@ pub(crate) fn decode(code: &impl Code, address: u64) -> Option<Instruction> {
     let mut steps = known_steps(&encoded);
     if let (Some(to), false) = (writes_to, stores(&steps)) {
         let size = written.map_or(0, |used| used.memory_size().size() as u64);
-        steps.push(Step::Store {
+        steps.push(InstructionEffect::Store {
             to,
             size,
             from: None,
@@ -52,9 +52,9 @@ pub(crate) fn decode(code: &impl Code, address: u64) -> Option<Instruction> {
     let written_registers = info.used_registers().iter();
     let written_registers = written_registers.filter(|used| writes(used.access()));
     for register in written_registers.flat_map(|used| words_of(used.register())) {
-        let known = |step: &Step| matches!(step, Step::Set(set, _) if *set == register);
+        let known = |step: &InstructionEffect| matches!(step, InstructionEffect::Set(set, _) if *set == register);
         if !steps.iter().any(known) && flow(&encoded) != Flow::Call {
-            steps.push(Step::Set(register, Source::Unknown));
+            steps.push(InstructionEffect::Set(register, Source::Unknown));
         }
     }
     let repeated = encoded.has_rep_prefix() || encoded.has_repne_prefix();
@@ -72,8 +72,10 @@ pub(crate) fn decode(code: &impl Code, address: u64) -> Option<Instruction> {
     })
 }
 
-fn stores(steps: &[Step]) -> bool {
-    steps.iter().any(|step| matches!(step, Step::Store { .. }))
+fn stores(steps: &[InstructionEffect]) -> bool {
+    steps
+        .iter()
+        .any(|step| matches!(step, InstructionEffect::Store { .. }))
 }
 
 fn writes(access: OpAccess) -> bool {
@@ -177,14 +179,14 @@ fn immediate(encoded: &Encoded, index: u32) -> Option<i64> {
 }
 
 /// The steps that matter for addresses.
-fn known_steps(encoded: &Encoded) -> Vec<Step> {
+fn known_steps(encoded: &Encoded) -> Vec<InstructionEffect> {
     let push = |from: Option<u16>| {
         vec![
-            Step::Set(
+            InstructionEffect::Set(
                 STACK_POINTER,
                 Source::Sum(Sum::register(STACK_POINTER, -WORD)),
             ),
-            Step::Store {
+            InstructionEffect::Store {
                 to: Sum::register(STACK_POINTER, 0),
                 size: WORD as u64,
                 from,
@@ -195,8 +197,8 @@ fn known_steps(encoded: &Encoded) -> Vec<Step> {
         let from = Sum::register(STACK_POINTER, 0);
         let size = WORD as u64;
         [
-            Step::Set(register, Source::Load { from, size }),
-            Step::Set(
+            InstructionEffect::Set(register, Source::Load { from, size }),
+            InstructionEffect::Set(
                 STACK_POINTER,
                 Source::Sum(Sum::register(STACK_POINTER, WORD)),
             ),
@@ -210,7 +212,7 @@ fn known_steps(encoded: &Encoded) -> Vec<Step> {
         },
         Mnemonic::Leave => {
             let top = Source::Sum(Sum::register(FRAME_POINTER, 0));
-            let mut steps = vec![Step::Set(STACK_POINTER, top)];
+            let mut steps = vec![InstructionEffect::Set(STACK_POINTER, top)];
             steps.extend(pop(FRAME_POINTER));
             steps
         }
@@ -226,16 +228,16 @@ fn known_steps(encoded: &Encoded) -> Vec<Step> {
                 .filter(|_| encoded.op_count() > 0 && encoded.op_kind(0) == OpKind::Register);
             let source = set.and_then(|_| source(encoded));
             set.zip(source)
-                .map(|(register, source)| Step::Set(register, source))
+                .map(|(register, source)| InstructionEffect::Set(register, source))
                 .into_iter()
                 .collect()
         }
     }
 }
 
-fn store(encoded: &Encoded) -> Option<Step> {
+fn store(encoded: &Encoded) -> Option<InstructionEffect> {
     let from = encoded.op1_register();
-    Some(Step::Store {
+    Some(InstructionEffect::Store {
         to: operand(encoded)?,
         size: encoded.memory_size().size() as u64,
         from: if encoded.op_kind(1) == OpKind::Register {
@@ -368,11 +370,11 @@ mod tests {
         };
         assert_eq!((store.writes, store.repeats, store.len), (Some(to), 0, 5));
         let (size, from) = (8, Some(1));
-        assert_eq!(store.steps, [Step::Store { to, size, from }]);
+        assert_eq!(store.steps, [InstructionEffect::Store { to, size, from }]);
         // movups %xmm0, 0x10(%rbx)
         let store = decoded(&[0x0f, 0x11, 0x43, 0x10]);
         assert_eq!(store.writes, Some(Sum::register(3, 0x10)));
-        let word = |offset, from| Step::Store {
+        let word = |offset, from| InstructionEffect::Store {
             to: Sum::register(3, offset),
             size: 8,
             from: Some(from),
@@ -389,7 +391,10 @@ mod tests {
     #[test]
     fn arithmetic_on_addresses_is_understood() {
         let set = |bytes, register, source| {
-            assert_eq!(decoded(bytes).steps, [Step::Set(register, source)]);
+            assert_eq!(
+                decoded(bytes).steps,
+                [InstructionEffect::Set(register, source)]
+            );
         };
         // lea 0x8(%rax,%rax,2), %rcx
         let index = Some((0, 2));
@@ -427,22 +432,28 @@ mod tests {
             size: 8,
         };
         let loaded = decoded(&[0xf3, 0x0f, 0x6f, 0x4b, 0x18]);
-        let expected = [Step::Set(18, load(0x18)), Step::Set(19, load(0x20))];
+        let expected = [
+            InstructionEffect::Set(18, load(0x18)),
+            InstructionEffect::Set(19, load(0x20)),
+        ];
         assert_eq!(loaded.steps, expected);
         // movq %xmm1, %r14
         let moved = decoded(&[0x66, 0x49, 0x0f, 0x7e, 0xce]);
-        assert_eq!(moved.steps, [Step::Set(14, register(18))]);
+        assert_eq!(moved.steps, [InstructionEffect::Set(14, register(18))]);
         // movhps %xmm1, 0x18(%rsp)
         let (to, size, from) = (Sum::register(7, 0x18), 8, Some(19));
         let stored = decoded(&[0x0f, 0x17, 0x4c, 0x24, 0x18]);
-        assert_eq!(stored.steps, [Step::Store { to, size, from }]);
+        assert_eq!(stored.steps, [InstructionEffect::Store { to, size, from }]);
         // punpcklqdq %xmm2, %xmm0
         let joined = decoded(&[0x66, 0x0f, 0x6c, 0xc2]);
-        let expected = [Step::Set(17, register(20)), Step::Set(16, register(16))];
+        let expected = [
+            InstructionEffect::Set(17, register(20)),
+            InstructionEffect::Set(16, register(16)),
+        ];
         assert_eq!(joined.steps, expected);
         // paddq %xmm2, %xmm0
         let added = decoded(&[0x66, 0x0f, 0xd4, 0xc2]);
-        let unknown = |number| Step::Set(number, Source::Unknown);
+        let unknown = |number| InstructionEffect::Set(number, Source::Unknown);
         assert_eq!(added.steps, [unknown(16), unknown(17)]);
     }
 

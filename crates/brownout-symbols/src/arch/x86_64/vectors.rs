@@ -6,7 +6,7 @@
 use iced_x86::{Instruction as Encoded, Mnemonic, OpKind, Register};
 
 use super::instructions::{GENERAL_REGISTERS, operand, whole};
-use crate::arch::{Source, Step, Sum};
+use crate::arch::{InstructionEffect, Source, Sum};
 
 const WORD: i64 = 8;
 const FOLLOWED: usize = 16;
@@ -19,11 +19,11 @@ pub(super) fn low_word(register: Register) -> Option<u16> {
 }
 
 /// What an instruction that moves words of vector registers does; empty for other instructions.
-pub(super) fn steps(encoded: &Encoded) -> Vec<Step> {
+pub(super) fn steps(encoded: &Encoded) -> Vec<InstructionEffect> {
     moved(encoded).unwrap_or_default()
 }
 
-fn moved(encoded: &Encoded) -> Option<Vec<Step>> {
+fn moved(encoded: &Encoded) -> Option<Vec<InstructionEffect>> {
     let two_words = |register: Register| low_word(register).filter(|_| register.is_xmm());
     let vector = |index| {
         let is_register = encoded.op_kind(index) == OpKind::Register;
@@ -45,7 +45,7 @@ fn moved(encoded: &Encoded) -> Option<Vec<Step>> {
         | Mnemonic::Vmovdqa => {
             let words = match (vector(0), vector(1)) {
                 (Some(to), Some(from)) => {
-                    [0, 1].map(|word| Step::Set(to + word, copy(from + word)))
+                    [0, 1].map(|word| InstructionEffect::Set(to + word, copy(from + word)))
                 }
                 (Some(to), None) => {
                     let from = operand(encoded)?;
@@ -60,18 +60,21 @@ fn moved(encoded: &Encoded) -> Option<Vec<Step>> {
             Some(words.to_vec())
         }
         Mnemonic::Movq | Mnemonic::Vmovq => {
-            let zeroed = |to: u16| Step::Set(to + 1, Source::Sum(Sum::default()));
+            let zeroed = |to: u16| InstructionEffect::Set(to + 1, Source::Sum(Sum::default()));
             Some(match (vector(0), vector(1)) {
-                (Some(to), Some(from)) => vec![Step::Set(to, copy(from)), zeroed(to)],
+                (Some(to), Some(from)) => vec![InstructionEffect::Set(to, copy(from)), zeroed(to)],
                 (Some(to), None) if encoded.op_kind(1) == OpKind::Register => {
                     vec![
-                        Step::Set(to, copy(whole(encoded.op1_register())?)),
+                        InstructionEffect::Set(to, copy(whole(encoded.op1_register())?)),
                         zeroed(to),
                     ]
                 }
                 (Some(to), None) => vec![load(to, operand(encoded)?, 0), zeroed(to)],
                 (None, Some(from)) if encoded.op_kind(0) == OpKind::Register => {
-                    vec![Step::Set(whole(encoded.op0_register())?, copy(from))]
+                    vec![InstructionEffect::Set(
+                        whole(encoded.op0_register())?,
+                        copy(from),
+                    )]
                 }
                 (None, Some(from)) => vec![store(operand(encoded)?, 0, from)],
                 (None, None) => return None,
@@ -84,7 +87,10 @@ fn moved(encoded: &Encoded) -> Option<Vec<Step>> {
                 // The other word stays.
                 (Some(to), None) => {
                     let loaded = load(to + word, operand(encoded)?, 0);
-                    vec![loaded, Step::Set(to + 1 - word, copy(to + 1 - word))]
+                    vec![
+                        loaded,
+                        InstructionEffect::Set(to + 1 - word, copy(to + 1 - word)),
+                    ]
                 }
                 (None, Some(from)) => vec![store(operand(encoded)?, 0, from + word)],
                 _ => return None,
@@ -92,30 +98,33 @@ fn moved(encoded: &Encoded) -> Option<Vec<Step>> {
         }
         Mnemonic::Punpcklqdq => {
             let (to, from) = (vector(0)?, vector(1)?);
-            Some(vec![Step::Set(to + 1, copy(from)), Step::Set(to, copy(to))])
+            Some(vec![
+                InstructionEffect::Set(to + 1, copy(from)),
+                InstructionEffect::Set(to, copy(to)),
+            ])
         }
         Mnemonic::Punpckhqdq => {
             let (to, from) = (vector(0)?, vector(1)?);
             Some(vec![
-                Step::Set(to, copy(to + 1)),
-                Step::Set(to + 1, copy(from + 1)),
+                InstructionEffect::Set(to, copy(to + 1)),
+                InstructionEffect::Set(to + 1, copy(from + 1)),
             ])
         }
         _ => None,
     }
 }
 
-fn load(register: u16, from: Sum, behind: i64) -> Step {
+fn load(register: u16, from: Sum, behind: i64) -> InstructionEffect {
     let from = Sum {
         constant: from.constant.wrapping_add(behind),
         ..from
     };
     let size = WORD as u64;
-    Step::Set(register, Source::Load { from, size })
+    InstructionEffect::Set(register, Source::Load { from, size })
 }
 
-fn store(to: Sum, behind: i64, register: u16) -> Step {
-    Step::Store {
+fn store(to: Sum, behind: i64, register: u16) -> InstructionEffect {
+    InstructionEffect::Store {
         to: Sum {
             constant: to.constant.wrapping_add(behind),
             ..to

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::flags::{Flag, FlagName};
 use super::machine::{Memory, REGISTERS, ThreadState};
-use super::semantics::{Step, Unmodelled, gpr_number};
+use super::semantics::{InstructionReplay, Unmodelled, gpr_number};
 use crate::expression::Dag;
 use crate::path::{PathBuilder, ReplayedPath};
 use crate::recording::{Bytes, Damaged, Record, Records};
@@ -345,7 +345,7 @@ impl Replay<'_> {
         }
         self.path.symbolic_steps += 1;
         let gprs = thread.symbolic_gprs() & site.reads_gprs;
-        let mut step = Step {
+        let mut step = InstructionReplay {
             dag: &mut self.dag,
             thread,
             memory: &mut self.memory,

@@ -2,12 +2,12 @@
 
 use iced_x86::{Mnemonic, OpKind};
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::{FlagName, FlagSource};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn bit(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {

@@ -2,7 +2,7 @@
 
 use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 
-use super::{Modelled, Step, Unmodelled, gpr_number};
+use super::{InstructionReplay, Modelled, Unmodelled, gpr_number};
 use crate::arch::x86_64::flags::{FlagName, FlagSource, flag, top};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConstraintKind;
@@ -12,7 +12,7 @@ const RDX: usize = 2;
 const RSP: usize = 4;
 const RBP: usize = 5;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn integer(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {

@@ -2,10 +2,10 @@
 
 use iced_x86::{Mnemonic, OpKind};
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::expression::Expr;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn lanes(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {

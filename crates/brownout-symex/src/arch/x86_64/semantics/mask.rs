@@ -2,11 +2,11 @@
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::FlagName;
 use crate::expression::{BinaryOperation, Expr};
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn mask(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;
         use Mnemonic as M;

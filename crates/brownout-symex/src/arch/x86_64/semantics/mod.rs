@@ -1,6 +1,6 @@
 //! What instructions of x86-64 do to expressions.
 //!
-//! A [`Step`] is one instruction of the path, with the registers before it and the values that it reads. Only instructions with a symbolic
+//! A [`InstructionReplay`] is one instruction of the path, with the registers before it and the values that it reads. Only instructions with a symbolic
 //! operand come here. What is not modelled returns [`Unmodelled`], and replay then lets its operands be what they were in the recorded run.
 
 mod bits;
@@ -30,7 +30,7 @@ pub struct Unmodelled;
 type Modelled = Result<(), Unmodelled>;
 
 /// One instruction of the path.
-pub struct Step<'a> {
+pub struct InstructionReplay<'a> {
     pub dag: &'a mut Dag,
     pub thread: &'a mut ThreadState,
     pub memory: &'a mut Memory,
@@ -41,7 +41,7 @@ pub struct Step<'a> {
     pub masks: &'a [(u8, u64)],
 }
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     /// Does to the symbolic state what the instruction does.
     pub fn execute(&mut self) -> Modelled {
         use Mnemonic as M;

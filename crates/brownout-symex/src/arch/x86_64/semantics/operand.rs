@@ -2,12 +2,12 @@
 
 use iced_x86::{OpKind, Register};
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::machine::small_leaf;
 use crate::expression::Expr;
 use crate::path::ConcretisationCause;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     /// The width of an operand in bits.
     pub(super) fn width(&self, operand: u32) -> u32 {
         let bytes = match self.insn.op_kind(operand) {

@@ -2,12 +2,12 @@
 
 use iced_x86::Mnemonic;
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::{FlagName, parity, top};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn shift(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;
         use Mnemonic as M;

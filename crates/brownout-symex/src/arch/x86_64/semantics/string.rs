@@ -4,7 +4,7 @@
 
 use iced_x86::Mnemonic;
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::FlagSource;
 use crate::expression::Expr;
 use crate::path::{ConcretisationCause, ConstraintKind};
@@ -24,7 +24,7 @@ enum Work {
     Scan,
 }
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn string(&mut self) -> Modelled {
         use Mnemonic as M;
         let (work, size) = match self.insn.mnemonic() {

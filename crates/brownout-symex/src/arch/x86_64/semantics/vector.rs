@@ -5,13 +5,13 @@
 
 use iced_x86::{Mnemonic, OpKind, Register};
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::FlagName;
 use crate::arch::x86_64::machine::VECTOR_BYTES;
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     pub(super) fn vector(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         if is_half(mnemonic) {

@@ -2,10 +2,10 @@
 
 use iced_x86::Mnemonic;
 
-use super::{Modelled, Step, Unmodelled};
+use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::expression::{BinaryOperation, Expr, ones};
 
-impl Step<'_> {
+impl InstructionReplay<'_> {
     /// Instructions that compute each element of the result from the same element of both operands.
     pub(super) fn element_arithmetic(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;

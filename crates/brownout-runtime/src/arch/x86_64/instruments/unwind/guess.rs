@@ -7,7 +7,7 @@ use crate::arch::instruments::unwind::registers::{
     FRAME_POINTER, SAVED_FRAME_POINTER, STACK_POINTER,
 };
 use crate::instruments::unwind::rule::{Plain, UnwindRule};
-use crate::instruments::unwind::step::{Dependencies, State, Step};
+use crate::instruments::unwind::step::{Dependencies, State, UnwindStep};
 use crate::instruments::unwind::{CodeMap, Memory};
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ pub(crate) fn step(
     mem: &impl Memory,
     code: &impl CodeMap,
     dependencies: &mut Vec<Dependencies>,
-    step: &mut Step,
+    step: &mut UnwindStep,
 ) -> Option<()> {
     let mut tried = *state;
     let taken = match rule {

@@ -40,7 +40,7 @@ const FAILURES: &str = "failures";
 const SOLVED_IMAGE: &str = "; the persistent files on which the program started were solved for, and no run may be able to leave them";
 
 /// Examines discoveries, one after the other.
-pub struct Examiner<'a> {
+pub struct DiscoveryChecker<'a> {
     campaign: &'a FuzzCampaign,
     target: &'a TargetDescription,
     settings: &'a Settings,
@@ -61,7 +61,7 @@ pub struct Examiner<'a> {
     failures: Vec<String>,
 }
 
-impl<'a> Examiner<'a> {
+impl<'a> DiscoveryChecker<'a> {
     pub fn new(
         campaign: &'a FuzzCampaign,
         target: &'a TargetDescription,
@@ -109,29 +109,29 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    pub fn examine(&mut self, discovery: Discovery) -> Result<(), Failure> {
-        self.examine_with(discovery, self.plan)
+    pub fn check(&mut self, discovery: Discovery) -> Result<(), Failure> {
+        self.check_with(discovery, self.plan)
     }
 
     /// Examines without testing crashes, which the next process that continues the campaign does.
-    pub fn examine_briefly(&mut self, discovery: Discovery) -> Result<(), Failure> {
-        self.examine_with(discovery, None)
+    pub fn check_briefly(&mut self, discovery: Discovery) -> Result<(), Failure> {
+        self.check_with(discovery, None)
     }
 
-    fn examine_with(&mut self, discovery: Discovery, plan: Option<&Plan>) -> Result<(), Failure> {
+    fn check_with(&mut self, discovery: Discovery, plan: Option<&Plan>) -> Result<(), Failure> {
         match discovery {
             Discovery::Path {
                 case,
                 image,
                 input,
                 trace,
-            } => self.examine_path(case, (&input, image), &trace, plan),
+            } => self.check_path(case, (&input, image), &trace, plan),
             Discovery::Misbehaviour(misbehaviour) => self.add_misbehaviour(&misbehaviour),
             Discovery::Failed(error) => Err(error.into()),
         }
     }
 
-    fn examine_path(
+    fn check_path(
         &mut self,
         case: u64,
         (input, image): (&[u8], ImageId),
@@ -160,7 +160,7 @@ impl<'a> Examiner<'a> {
             path: kept.clone(),
             source,
         })?;
-        let mut part = self.examine_trace(case, &kept, &directory, &decisions, plan, &silent)?;
+        let mut part = self.check_trace(case, &kept, &directory, &decisions, plan, &silent)?;
         self.linted += 1;
         match is_put_off {
             true => self.put_off += 1,
@@ -181,7 +181,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// Lints a recording, looks for races in it, and tests its crashes.
-    fn examine_trace(
+    fn check_trace(
         &mut self,
         case: u64,
         trace: &Path,

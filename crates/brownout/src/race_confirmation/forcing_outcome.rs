@@ -11,7 +11,7 @@ use super::summary;
 use crate::race_run::RaceRun;
 
 /// What came of forcing a race.
-pub enum Judgement {
+pub enum ForcingOutcome {
     /// Another thread read the store and acted on it while a crash could lose it.
     Reproduced(Box<Reproduction>),
     /// The reader waited for locks that the storing thread held. That it waits in each run, one run cannot show.
@@ -33,32 +33,32 @@ pub struct Reproduction {
 }
 
 /// Notes what forcing races has shown. No race is left out because of it.
-pub fn apply(judgements: Vec<(FindingId, Judgement)>, has_recovery: bool, run: &mut RaceRun) {
-    let count = judgements.len();
+pub fn apply(outcomes: Vec<(FindingId, ForcingOutcome)>, has_recovery: bool, run: &mut RaceRun) {
+    let count = outcomes.len();
     let (mut confirmed, mut reproduced) = (0, 0);
     // Several races are one finding if their stacks look alike: what shows most counts.
-    let mut by_finding: BTreeMap<FindingId, Judgement> = BTreeMap::new();
-    for (id, judgement) in judgements {
-        confirmed += usize::from(judgement.is_confirmed());
-        reproduced += usize::from(matches!(judgement, Judgement::Reproduced(_)));
+    let mut by_finding: BTreeMap<FindingId, ForcingOutcome> = BTreeMap::new();
+    for (id, outcome) in outcomes {
+        confirmed += usize::from(outcome.is_confirmed());
+        reproduced += usize::from(matches!(outcome, ForcingOutcome::Reproduced(_)));
         match by_finding.get(&id) {
-            Some(known) if known.weight() >= judgement.weight() => {}
-            _ => drop(by_finding.insert(id, judgement)),
+            Some(known) if known.weight() >= outcome.weight() => {}
+            _ => drop(by_finding.insert(id, outcome)),
         }
     }
     for finding in &mut run.findings {
-        if let Some(judgement) = by_finding.remove(&finding.id) {
-            judgement.mark(finding);
+        if let Some(outcome) = by_finding.remove(&finding.id) {
+            outcome.mark(finding);
         }
     }
     run.remarks
         .push(summary(confirmed, reproduced, count, has_recovery));
 }
 
-impl Judgement {
+impl ForcingOutcome {
     /// Whether recovery fails because of the race.
     pub fn is_confirmed(&self) -> bool {
-        let Judgement::Reproduced(known) = self else {
+        let ForcingOutcome::Reproduced(known) = self else {
             return false;
         };
         matches!(known.verdict, Some(ForcedVerdict::Failed(_)))
@@ -66,25 +66,25 @@ impl Judgement {
 
     fn weight(&self) -> u8 {
         match self {
-            Judgement::Reproduced(_) if self.is_confirmed() => 4,
-            Judgement::Reproduced(_) => 3,
-            Judgement::NotForced(_) => 2,
-            Judgement::Blocked { .. } => 1,
+            ForcingOutcome::Reproduced(_) if self.is_confirmed() => 4,
+            ForcingOutcome::Reproduced(_) => 3,
+            ForcingOutcome::NotForced(_) => 2,
+            ForcingOutcome::Blocked { .. } => 1,
         }
     }
 
     fn mark(self, finding: &mut Finding) {
         let text = match self {
-            Judgement::Reproduced(known) => match known.mark(finding) {
+            ForcingOutcome::Reproduced(known) => match known.mark(finding) {
                 Some(text) => text,
                 None => return,
             },
-            Judgement::Blocked { locks } => format!(
+            ForcingOutcome::Blocked { locks } => format!(
                 "blocked: while the storing thread was held, the reader waited for a lock that it holds ({}); in another run the \
                  reader may come first",
                 locks.join(", ")
             ),
-            Judgement::NotForced(why) => format!("not reproduced: {why}"),
+            ForcingOutcome::NotForced(why) => format!("not reproduced: {why}"),
         };
         let details = &mut finding.evidence.details;
         details.insert(Evidence::FORCED.to_owned(), text);

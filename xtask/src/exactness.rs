@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
-use nix::unistd::{Whence, lseek};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use crate::args::Args;
 use crate::cpu::Cpu;
@@ -322,17 +322,17 @@ fn compare_file(expected: &Path, actual: &Path, missed: u64) -> Result<()> {
 
 /// The parts of a sparse file that hold data.
 fn data_ranges(file: &File) -> Result<Vec<(u64, u64)>> {
-    let length = file.metadata()?.len() as i64;
+    let length = file.metadata()?.len();
     let mut ranges = Vec::new();
     let mut at = 0;
     while at < length {
-        let start = match lseek(file, at, Whence::SeekData) {
+        let start = match seek(file, SeekFrom::Data(at)) {
             Ok(start) => start,
-            Err(Errno::ENXIO) => break,
+            Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
-        let end = lseek(file, start, Whence::SeekHole)?;
-        ranges.push((start as u64, end as u64));
+        let end = seek(file, SeekFrom::Hole(start))?;
+        ranges.push((start, end));
         at = end;
     }
     Ok(ranges)

@@ -23,10 +23,10 @@ use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
 
 use crate::parallel;
 use crate::shell::{find_program, root, target_dir};
+use crate::signal_names::signal_number;
 use crate::test_directory::End;
 
 /// A way to build and link a program.
@@ -211,7 +211,7 @@ fn parse(source: &Path, group: &str, text: &str) -> Result<Program> {
             }
             "stdin" => program.stdin = rest.replace("\\n", "\n"),
             "exit" => program.end = End::Exit(rest.trim().parse()?),
-            "signal" => program.end = End::Signal(rest.trim().parse::<Signal>()? as i32),
+            "signal" => program.end = End::Signal(signal_number(rest.trim())?),
             "stderr" => program.stderr = true,
             "slow" => program.slow = true,
             "limit" => program.limit = Duration::from_secs(rest.trim().parse()?),

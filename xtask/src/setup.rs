@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use nix::unistd::geteuid;
+use rustix::process::geteuid;
 
 use crate::args::Args;
 use crate::shell::{cargo, find_program, step};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::statvfs::statvfs;
+use rustix::fs::statvfs;
 
 /// The root of the checkout.
 pub fn root() -> &'static Path {
@@ -26,7 +26,7 @@ pub fn target_dir() -> Result<PathBuf> {
 pub fn memory_dir() -> Result<PathBuf> {
     const ROOM: u64 = 1 << 30;
     let shared = Path::new("/dev/shm");
-    let room = statvfs(shared).map_or(0, |fs| fs.blocks_available() * fs.fragment_size());
+    let room = statvfs(shared).map_or(0, |fs| fs.f_bavail * fs.f_frsize);
     if room >= ROOM {
         Ok(shared.to_owned())
     } else {

@@ -16,11 +16,10 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{Resource, setrlimit};
-use nix::sys::signal::{Signal, kill, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, kill_process_group, setrlimit};
 
 use crate::shell::SEARCH_PATH;
+use crate::signal_names::signal_name;
 
 /// How a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,9 +35,9 @@ impl std::fmt::Display for End {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match *self {
             End::Exit(code) => write!(out, "exit {code}"),
-            End::Signal(number) => match Signal::try_from(number) {
-                Ok(signal) => write!(out, "killed by {}", signal.as_str()),
-                Err(_) => write!(out, "killed by signal {number}"),
+            End::Signal(number) => match signal_name(number) {
+                Some(name) => write!(out, "killed by {name}"),
+                None => write!(out, "killed by signal {number}"),
             },
             End::TimedOut => write!(out, "hung and was killed"),
             End::Unprepared => write!(out, "was not started, because its setup failed"),
@@ -86,7 +85,11 @@ const MARKER: &str = "BROWNOUT_TEST_RUN";
 
 /// Core files would be produced natively but not, or elsewhere, under test.
 pub fn forbid_core_files() -> Result<()> {
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).context("cannot forbid core files")
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    setrlimit(Resource::Core, none).context("cannot forbid core files")
 }
 
 impl TestDirectory {
@@ -202,24 +205,24 @@ impl TestDirectory {
 
     /// Kills the processes of the run that are left.
     fn kill_rest(&self) {
-        for pid in self.processes() {
+        for pid in self.processes().filter_map(Pid::from_raw) {
             // It may have ended in the meantime.
-            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
     }
 }
 
 /// Waits for `child`, the leader of a process group, at most `limit`; then kills the group.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<End> {
-    let leader = Pid::from_raw(child.id() as i32);
+    let leader = Pid::from_child(child);
     let (finished, stop) = mpsc::channel::<()>();
     let (status, hung) = std::thread::scope(|scope| {
         let watchdog = scope.spawn(move || {
             let hung = stop.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
             if hung {
                 // Either may be gone already: the leader may have left its group, or just ended.
-                let _ = killpg(leader, Signal::SIGKILL);
-                let _ = kill(leader, Signal::SIGKILL);
+                let _ = kill_process_group(leader, Signal::KILL);
+                let _ = kill_process(leader, Signal::KILL);
             }
             hung
         });

@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{Error, Result};
 
@@ -73,10 +72,8 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus
             return Ok(Some(status));
         }
         if started.elapsed() > limit {
-            if let Ok(id) = i32::try_from(child.id()) {
-                // It may have ended in the meantime.
-                let _ = killpg(Pid::from_raw(id), Signal::SIGKILL);
-            }
+            // It may have ended in the meantime.
+            let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
             child.wait()?;
             return Ok(None);
         }

@@ -13,8 +13,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::crash::{own_directory, program, run_quietly};
-use super::measure::children_time;
 use crate::programs;
+use crate::sys::children_time;
 use crate::test_directory::output_of;
 
 /// About as many millions of events.

@@ -8,10 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 
 use crate::shell::{SEARCH_PATH, find_program};
+use crate::sys::children_time;
 use crate::test_directory::{End, wait};
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -142,12 +141,4 @@ impl WorkDirectories {
         }
         Ok(())
     }
-}
-
-/// Processor time of all children that have been waited for.
-pub(super) fn children_time() -> Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let microseconds =
-        usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Ok(Duration::from_micros(microseconds as u64))
 }

@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail};
 
 use super::crash::{own_directory, program, run_quietly};
 use super::lint_recordings::{LOOK, events, peak_memory};
-use super::measure::children_time;
 use crate::args::Args;
 use crate::programs;
+use crate::sys::children_time;
 use crate::wrapper::Wrapper;
 
 const ROUNDS: usize = 3;

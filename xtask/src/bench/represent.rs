@@ -18,9 +18,10 @@ use serde_json::Value;
 use super::crash::{own_directory, program, run_quietly};
 use super::first_bug;
 use super::lint_recordings::{LOOK, events, peak_memory};
-use super::measure::{Cost, children_time};
+use super::measure::Cost;
 use crate::args::Args;
 use crate::programs;
+use crate::sys::children_time;
 use crate::wrapper::Wrapper;
 
 const ROUNDS: usize = 2;

@@ -7,6 +7,8 @@ use serde_json::Value;
 use crate::shell::{cargo, root};
 
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// Wrappers of system calls beside rustix, which all crates use.
+const SECOND_WRAPPERS: [&str; 1] = ["nix"];
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
 /// What is wrong with the packages that the workspace depends on.
@@ -67,8 +69,11 @@ fn check_package(package: &Value, allowed: &[String]) -> Vec<String> {
         // Our own.
         None => {
             for dependency in package["dependencies"].as_array().into_iter().flatten() {
+                let other = dependency["name"].as_str().unwrap_or_default();
+                if SECOND_WRAPPERS.contains(&other) {
+                    problems.push(format!("{name}: depends on {other}; use rustix"));
+                }
                 if dependency["req"] == "*" {
-                    let other = dependency["name"].as_str().unwrap_or_default();
                     problems.push(format!("{name}: depends on {other} without a version"));
                 }
             }

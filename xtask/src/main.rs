@@ -19,7 +19,6 @@ mod fuzzing;
 mod guide;
 mod parallel;
 mod programs;
-mod random;
 mod recall;
 mod repairs;
 mod setup;

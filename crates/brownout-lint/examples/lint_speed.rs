@@ -20,6 +20,7 @@ use brownout_trace::{
     FenceKind, FileIdentity, FlushKind, Header, Mapping, ProcessEnd, ProcessId, ProcessOrigin,
     StoreFlavor, ThreadId, TraceReader, TraceWriter,
 };
+use seeded_random::SeededRandom;
 
 const POOL: u64 = 0x7f5a_4000_0000;
 const CODE: u64 = 0x5581_2340_1000;
@@ -89,7 +90,7 @@ fn peak_memory() -> io::Result<u64> {
 /// Writes the synthetic program.
 struct Maker {
     writer: TraceWriter,
-    random: u64,
+    random: SeededRandom,
     thread: u32,
     context: u32,
 }
@@ -107,7 +108,7 @@ impl Maker {
         };
         Ok(Maker {
             writer: TraceWriter::create(trace, &header)?,
-            random: 0x9e37_79b9_7f4a_7c15,
+            random: SeededRandom::new(1),
             thread: 1,
             context: 1,
         })
@@ -234,9 +235,6 @@ impl Maker {
 
     /// A number below `limit`, from a generator that is the same in every run.
     fn below(&mut self, limit: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % limit
+        self.random.below(limit)
     }
 }

@@ -16,6 +16,7 @@ use brownout_trace::{
     Address, AppPc, ContextId, Ending, Event, EventIndex, EventKind, FenceKind, FlushKind, Header,
     ProcessId, StoreFlavor, ThreadId, TraceReader, TraceWriter,
 };
+use seeded_random::SeededRandom;
 
 const POOL: u64 = 0x7f5a_4000_0000;
 const CODE: u64 = 0x5581_2340_1000;
@@ -103,7 +104,7 @@ type Program = fn(&mut Recording, usize);
 struct Recording {
     events: Vec<Step>,
     values: Vec<u8>,
-    random: Random,
+    random: SeededRandom,
 }
 
 #[derive(Clone, Copy)]
@@ -242,7 +243,7 @@ fn append(recording: &mut Recording, events: usize) {
     while recording.events.len() < events {
         let len = 2 + recording.random.below(3);
         for word in 0..len {
-            let value = recording.random.next() % 1_000_000;
+            let value = recording.random.word() % 1_000_000;
             recording.word(position, 0x10, offset + 8 + word * 8, value);
         }
         recording.word(position, 0x40, offset, number << 8 | len);
@@ -293,7 +294,7 @@ fn insert(recording: &mut Recording, thread: u32) {
         let mut line = [0u8; 64];
         line[0..8].copy_from_slice(&(parent + entry * 64).to_le_bytes());
         line[8..16].copy_from_slice(&64u64.to_le_bytes());
-        line[16..24].copy_from_slice(&recording.random.next().to_le_bytes());
+        line[16..24].copy_from_slice(&recording.random.word().to_le_bytes());
         let old = POOL + 0x100_0000 + recording.random.below(100_000) * 128;
         line[32..40].copy_from_slice(&old.to_le_bytes());
         let at = log + 64 + entry * 64;
@@ -301,8 +302,8 @@ fn insert(recording: &mut Recording, thread: u32) {
     }
     recording.push(position, 0x150, Action::Fence);
 
-    let key = recording.random.next();
-    let value = recording.random.next() % 1000;
+    let key = recording.random.word();
+    let value = recording.random.word() % 1000;
     for (field, word) in [key, value, 0, 0, POOL + parent].into_iter().enumerate() {
         recording.word(
             position,
@@ -318,22 +319,4 @@ fn insert(recording: &mut Recording, thread: u32) {
     recording.push(position, 0x270, Action::Fence);
     recording.word(position, 0x280, log, 0);
     recording.persist(position, 0x110, log);
-}
-
-/// A fixed pseudo-random sequence (splitmix64).
-#[derive(Default)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
 }

@@ -10,7 +10,6 @@ mod execute;
 mod generate;
 mod layout;
 mod outcome;
-mod random;
 mod state;
 mod trampoline;
 

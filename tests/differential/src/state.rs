@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// State components that cases use: x87, SSE, AVX, mask registers, AVX-512.
 pub const COMPONENTS: u64 = 0xe7;
@@ -91,38 +91,38 @@ impl Areas {
 /// CF PF AF ZF SF OF DF
 pub const FLAGS: u64 = 0x1 | 0x4 | 0x10 | 0x40 | 0x80 | 0x800 | 0x400;
 
-pub fn random_flags(random: &mut Random) -> u64 {
-    let mut flags = random.next() & FLAGS;
+pub fn random_flags(random: &mut SeededRandom) -> u64 {
+    let mut flags = random.word() & FLAGS;
     if random.chance(70) {
         flags &= !0x400;
     }
     flags | 0x202
 }
 
-pub fn random_mxcsr(random: &mut Random) -> u32 {
+pub fn random_mxcsr(random: &mut SeededRandom) -> u32 {
     // All exceptions masked; rounding, flush to zero, denormals are zero at random.
-    let mut mxcsr = 0x1f80 | random.next() as u32 & 0xe040;
+    let mut mxcsr = 0x1f80 | random.word() as u32 & 0xe040;
     if random.chance(50) {
         mxcsr &= !0x8040;
     }
     if random.chance(10) {
-        mxcsr &= !(random.next() as u32 & 0x1f80);
+        mxcsr &= !(random.word() as u32 & 0x1f80);
     }
     mxcsr
 }
 
-pub fn random_x87_control(random: &mut Random) -> u16 {
+pub fn random_x87_control(random: &mut SeededRandom) -> u16 {
     let control =
-        0x37f ^ (random.next() as u16 & 0xf00 & if random.chance(50) { 0 } else { 0xffff });
+        0x37f ^ (random.word() as u16 & 0xf00 & if random.chance(50) { 0 } else { 0xffff });
     if random.chance(5) {
-        control & !(random.next() as u16 & 0x3f)
+        control & !(random.word() as u16 & 0x3f)
     } else {
         control
     }
 }
 
 /// An image in the standard form with random contents.
-pub fn random_image(random: &mut Random, areas: &Areas) -> Vec<u8> {
+pub fn random_image(random: &mut SeededRandom, areas: &Areas) -> Vec<u8> {
     let mut image = vec![0; areas.len];
     image[0..2].copy_from_slice(&random_x87_control(random).to_le_bytes());
     // The top of the x87 stack; no pending exceptions. The abridged tags.
@@ -130,13 +130,13 @@ pub fn random_image(random: &mut Random, areas: &Areas) -> Vec<u8> {
     image[4] = if random.chance(60) {
         0xff
     } else {
-        random.next() as u8
+        random.word() as u8
     };
     image[24..28].copy_from_slice(&random_mxcsr(random).to_le_bytes());
     for register in 0..8 {
         let number = match random.below(4) {
             0 => random.around(1000) as f64,
-            1 => f64::from_bits(random.next()),
+            1 => f64::from_bits(random.word()),
             _ => random.around(1 << 40) as f64 / 1024.0,
         };
         image[32 + 16 * register..42 + 16 * register].copy_from_slice(&extended(number));
@@ -156,7 +156,7 @@ pub fn random_image(random: &mut Random, areas: &Areas) -> Vec<u8> {
         }
     }
     for at in (0..8).filter_map(|register| areas.mask(register)) {
-        image[at..at + 8].copy_from_slice(&random.next().to_le_bytes());
+        image[at..at + 8].copy_from_slice(&random.word().to_le_bytes());
     }
     image[512..520].copy_from_slice(&areas.components.to_le_bytes());
     image

@@ -16,7 +16,7 @@ use crate::case::{BRANCH, Case};
 use crate::forms;
 use crate::host::Host;
 use crate::layout::{CASE, OUTPUT};
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// What cases are made of.
 pub enum Content<'a> {
@@ -49,7 +49,7 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn new(random: &mut Random, cases: usize) -> Self {
+    fn new(random: &mut SeededRandom, cases: usize) -> Self {
         let mut inputs = Inputs {
             recorded: Vec::new(),
             other: Vec::new(),
@@ -82,7 +82,7 @@ impl Inputs {
 }
 
 /// Eight bytes that are interesting to arithmetic, as one number or several.
-fn operand(random: &mut Random) -> u64 {
+fn operand(random: &mut SeededRandom) -> u64 {
     match random.below(6) {
         0 => {
             let byte = random.pick(&[0, 1, 0x7f, 0x80, 0xff, b'a', b'0']);
@@ -98,7 +98,7 @@ fn operand(random: &mut Random) -> u64 {
 
 /// Makes a batch from a seed and compares.
 pub fn run(host: &Host, seed: u64, count: usize, content: &Content<'_>) -> Result<BatchResult> {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let mut assembly = Assembly::new();
     let mut cases = Vec::new();
     let mut tries = 0;

@@ -13,7 +13,7 @@ use crate::layout::{
     CASE, CONDITIONS, GPRS, LOW_VECTORS, MASKS, MEMORY, MEMORY_BYTES, VECTOR, vector,
 };
 use crate::prepare::{self, Preparation};
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// What a case leaves that must be right.
 pub struct Output {
@@ -124,7 +124,7 @@ pub fn undefined_flags(insn: &Instruction) -> u32 {
 impl Case {
     /// Appends a case of one instruction. `None` if the choice of operands did not fit together.
     pub fn of_instruction(
-        random: &mut Random,
+        random: &mut SeededRandom,
         assembly: &mut Assembly,
         number: usize,
         code: Code,
@@ -144,7 +144,7 @@ impl Case {
 
     /// Appends a case of several instructions, one after the other.
     pub fn of_sequence(
-        random: &mut Random,
+        random: &mut SeededRandom,
         assembly: &mut Assembly,
         number: usize,
         codes: &[Code],
@@ -174,7 +174,7 @@ impl Case {
     }
 
     fn append(
-        random: &mut Random,
+        random: &mut SeededRandom,
         assembly: &mut Assembly,
         number: usize,
         insns: &[Instruction],
@@ -238,7 +238,7 @@ fn mark(number: usize) -> Result<Instruction, iced_x86::IcedError> {
 }
 
 /// Chooses where the memory operand is.
-fn place(random: &mut Random, insn: &mut Instruction, number: usize) {
+fn place(random: &mut SeededRandom, insn: &mut Instruction, number: usize) {
     if insn.memory_base() != Register::R15 {
         return;
     }
@@ -301,7 +301,7 @@ fn load(assembly: &mut Assembly, number: usize, used: &Used) {
 }
 
 /// Gives all flags values that depend on the input.
-fn set_flags(random: &mut Random, assembly: &mut Assembly) {
+fn set_flags(random: &mut SeededRandom, assembly: &mut Assembly) {
     let codes = [
         Code::Cmp_r64_rm64,
         Code::Cmp_r32_rm32,

@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use crate::layout::LOW_VECTORS;
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// The general-purpose registers of cases; `rsp`, `r14` and `r15` have other duties.
 pub const POOL: [Register; 13] = [
@@ -27,7 +27,7 @@ pub const POOL: [Register; 13] = [
 const HIGH_BYTES: [Register; 4] = [Register::AH, Register::CH, Register::DH, Register::BH];
 
 /// An instruction whose memory operand, if it has one, is at `[r15 + displacement]`. `None` if the choice did not fit together.
-pub fn make(random: &mut Random, code: Code, displacement: u64) -> Option<Instruction> {
+pub fn make(random: &mut SeededRandom, code: Code, displacement: u64) -> Option<Instruction> {
     let op_code = code.op_code();
     let mut insn = Instruction::default();
     insn.set_code(code);
@@ -82,9 +82,9 @@ pub fn sized(register: Register, size: usize) -> Register {
     }
 }
 
-fn register(random: &mut Random, code: Code, kind: Kind) -> Option<Register> {
+fn register(random: &mut SeededRandom, code: Code, kind: Kind) -> Option<Register> {
     let evex = code.op_code().encoding() == EncodingKind::EVEX;
-    let vector = |random: &mut Random, first: Register| {
+    let vector = |random: &mut SeededRandom, first: Register| {
         let number = match evex && random.chance(25) {
             true => 16 + random.below(4),
             false => random.below(LOW_VECTORS as u64),
@@ -133,7 +133,12 @@ fn register(random: &mut Random, code: Code, kind: Kind) -> Option<Register> {
 }
 
 /// An operand that is neither memory at an address of its own nor a register.
-fn set_other(random: &mut Random, insn: &mut Instruction, operand: u32, kind: Kind) -> Option<()> {
+fn set_other(
+    random: &mut SeededRandom,
+    insn: &mut Instruction,
+    operand: u32,
+    kind: Kind,
+) -> Option<()> {
     let value = random.value();
     match kind {
         Kind::seg_rSI => insn.set_op_kind(operand, OpKind::MemorySegRSI),
@@ -172,7 +177,7 @@ fn set_other(random: &mut Random, insn: &mut Instruction, operand: u32, kind: Ki
     Some(())
 }
 
-fn set_prefixes(random: &mut Random, insn: &mut Instruction, memory: Option<u32>) {
+fn set_prefixes(random: &mut SeededRandom, insn: &mut Instruction, memory: Option<u32>) {
     let op_code = insn.code().op_code();
     if op_code.can_use_op_mask_register()
         && (op_code.require_op_mask_register() || random.chance(40))

@@ -12,7 +12,6 @@ mod instruction;
 mod layout;
 mod modelled;
 mod prepare;
-mod random;
 
 use std::process::ExitCode;
 

@@ -6,7 +6,7 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 use crate::assembly::memory;
 use crate::instruction::{POOL, sized};
 use crate::layout::{CASE, MEMORY, MEMORY_BYTES};
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// Instructions around the one that is tested.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub fn width(insn: &Instruction, operand: u32) -> usize {
 }
 
 /// What an instruction needs. `None` if it cannot be tested with these operands.
-pub fn of(random: &mut Random, insn: &mut Instruction, number: usize) -> Option<Preparation> {
+pub fn of(random: &mut SeededRandom, insn: &mut Instruction, number: usize) -> Option<Preparation> {
     use Mnemonic as M;
     let mut needs = Preparation::default();
     match insn.mnemonic() {
@@ -116,7 +116,7 @@ fn with_immediate(code: Code, register: Register, value: i32) -> Option<Instruct
 
 /// The quotient fits, because the dividend is less than four times what the low part can be, and the divisor at least 16; or the
 /// dividend is the low part with its sign.
-fn division(random: &mut Random, insn: &Instruction, needs: &mut Preparation) -> Option<()> {
+fn division(random: &mut SeededRandom, insn: &Instruction, needs: &mut Preparation) -> Option<()> {
     let width = width(insn, 0);
     let operand = (insn.op_kind(0) == OpKind::Register).then(|| insn.op_register(0));
     if operand.is_some_and(|it| matches!(it.full_register(), Register::RAX | Register::RDX)) {
@@ -162,7 +162,7 @@ fn division(random: &mut Random, insn: &Instruction, needs: &mut Preparation) ->
 
 /// Pointers into the memory of the case, and a count that is the same on all inputs.
 fn string(
-    random: &mut Random,
+    random: &mut SeededRandom,
     insn: &Instruction,
     number: usize,
     needs: &mut Preparation,

@@ -17,8 +17,8 @@ use super::native::{
 };
 use super::recorded;
 use super::script::{POOL, Script, Variant, digest};
-use crate::random::Random;
 use crate::test_directory::output_of;
+use seeded_random::SeededRandom;
 
 /// Crash images of a case, at most: another script takes the place of one that has more.
 const MOST_IMAGES: usize = 1200;
@@ -61,7 +61,7 @@ impl Counts {
 /// Runs the case with this number of this seed, in an empty directory.
 pub fn run(programs: &Programs, seed: u64, number: u64, directory: &Path) -> Result<Counts> {
     let variant = Variant::ALL[(number % Variant::ALL.len() as u64) as usize];
-    let mut random = Random::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(number));
+    let mut random = SeededRandom::new(seed.wrapping_mul(0x1_0000_0001).wrapping_add(number));
     loop {
         let script = Script::random(&mut random, variant);
         let case = Case {

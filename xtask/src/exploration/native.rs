@@ -112,7 +112,7 @@ pub fn behaviours<'e>(
 mod tests {
     use super::super::script::Variant;
     use super::*;
-    use crate::random::Random;
+    use seeded_random::SeededRandom;
 
     #[test]
     fn bytes_that_differ_between_images_are_not_certain() {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_crash_inside_recovery_leaves_a_part_of_what_it_stored() {
-        let mut script = Script::random(&mut Random::new(1), Variant::Interrupted);
+        let mut script = Script::random(&mut SeededRandom::new(1), Variant::Interrupted);
         (script.profile, script.tears) = ("adr", false);
         let mut image = vec![0; POOL];
         image[0] = 1;

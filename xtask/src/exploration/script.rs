@@ -1,11 +1,11 @@
-//! Random scripts for `tests/programs/exploration/script.c`, which is a target and its recovery in one.
+//! SeededRandom scripts for `tests/programs/exploration/script.c`, which is a target and its recovery in one.
 //!
 //! Few words of few lines are stored to, with few values, so that stores overlap, values recur and recovery reads what a crash
 //! may have lost.
 
 use std::fmt::Write as _;
 
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// Bytes of the pool: two pages, with several sectors each.
 pub const POOL: usize = 8192;
@@ -110,7 +110,7 @@ pub struct Script {
 }
 
 impl Script {
-    pub fn random(random: &mut Random, variant: Variant) -> Script {
+    pub fn random(random: &mut SeededRandom, variant: Variant) -> Script {
         let profile = random.weighted(&[(6, "adr"), (2, "eadr"), (1, "gpf"), (2, "msync")]);
         let target = target(random, profile);
         let steps = match variant {
@@ -173,7 +173,7 @@ pub fn digest(transcript: &str) -> u64 {
         })
 }
 
-fn initial(random: &mut Random) -> Vec<u8> {
+fn initial(random: &mut SeededRandom) -> Vec<u8> {
     let mut pool = vec![0; POOL];
     if random.once_in(2) {
         for word in pool.chunks_mut(8) {
@@ -187,7 +187,7 @@ fn initial(random: &mut Random) -> Vec<u8> {
     pool
 }
 
-fn target(random: &mut Random, profile: &str) -> Vec<(u8, Access)> {
+fn target(random: &mut SeededRandom, profile: &str) -> Vec<(u8, Access)> {
     let syncs = if profile == "msync" { 4 } else { 1 };
     let kinds = [
         (9, 's'),
@@ -227,13 +227,13 @@ fn target(random: &mut Random, profile: &str) -> Vec<(u8, Access)> {
         .collect()
 }
 
-fn access(random: &mut Random, kind: char) -> Access {
+fn access(random: &mut SeededRandom, kind: char) -> Access {
     let width = match kind {
-        's' => random.one_of(&[1, 2, 4, 8, 8, 16, 16]),
-        'n' => random.one_of(&[4, 8, 16]),
+        's' => random.pick(&[1, 2, 4, 8, 8, 16, 16]),
+        'n' => random.pick(&[4, 8, 16]),
         'r' => 1 + random.below(16),
         'a' => 8,
-        'x' => random.one_of(&[4, 8]),
+        'x' => random.pick(&[4, 8]),
         _ => 1,
     };
     let is_aligned = matches!(kind, 'n' | 'x') || !random.once_in(3);
@@ -252,8 +252,8 @@ fn access(random: &mut Random, kind: char) -> Access {
 }
 
 /// Where an access goes: to one of the first words of a line, or anywhere in it, and at the first two lines also over its end.
-fn place(random: &mut Random, width: u64, is_aligned: bool) -> u64 {
-    let line = random.one_of(&LINES);
+fn place(random: &mut SeededRandom, width: u64, is_aligned: bool) -> u64 {
+    let line = random.pick(&LINES);
     let room = match line {
         0 => LINE,
         _ => LINE - width,
@@ -265,7 +265,12 @@ fn place(random: &mut Random, width: u64, is_aligned: bool) -> u64 {
 }
 
 /// What recovery does in a step: most of the time it reads where the target has stored.
-fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, Access)]) -> Access {
+fn step(
+    random: &mut SeededRandom,
+    variant: Variant,
+    must_read: bool,
+    target: &[(u8, Access)],
+) -> Access {
     let kind = match variant {
         Variant::Loads => random.weighted(&[(4, 'l'), (2, 'q'), (2, 'g')]),
         Variant::Pread => random.weighted(&[(2, 'p'), (1, 'v')]),
@@ -310,7 +315,7 @@ fn step(random: &mut Random, variant: Variant, must_read: bool, target: &[(u8, A
         .map(|(_, access)| access.offset)
         .collect();
     if !is_aligned && !stored.is_empty() && !random.once_in(4) {
-        made.offset = random.one_of(&stored);
+        made.offset = random.pick(&stored);
     }
     if kind == 'u' {
         made.offset -= made.offset % 4;
@@ -324,7 +329,7 @@ mod tests {
 
     #[test]
     fn accesses_stay_in_the_pool_and_locked_ones_in_a_line() {
-        let mut random = Random::new(7);
+        let mut random = SeededRandom::new(7);
         for number in 0..2000 {
             let variant = Variant::ALL[number % Variant::ALL.len()];
             let script = Script::random(&mut random, variant);
@@ -341,7 +346,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_script() {
-        let text = |seed| Script::random(&mut Random::new(seed), Variant::Loads).text(1);
+        let text = |seed| Script::random(&mut SeededRandom::new(seed), Variant::Loads).text(1);
         assert_eq!(text(5), text(5));
         assert_ne!(text(5), text(6));
     }

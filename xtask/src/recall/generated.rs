@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::random::Random;
+use seeded_random::SeededRandom;
 
 /// Objects of each type.
 const OBJECTS: u64 = 2;
@@ -24,7 +24,7 @@ enum Persist {
 
 /// Writes programs.
 pub struct Generator {
-    random: Random,
+    random: SeededRandom,
     text: String,
 }
 
@@ -32,7 +32,7 @@ impl Generator {
     /// The source of a program, which is its own recovery.
     pub fn program(seed: u64) -> String {
         let mut generator = Self {
-            random: Random::new(seed),
+            random: SeededRandom::new(seed),
             text: "#include \"recovery.h\"\n\n".to_owned(),
         };
         let types = 1 + generator.random.below(2);
@@ -122,7 +122,7 @@ impl Generator {
             let object = self.random.below(OBJECTS);
             // To insert what is there already would be another mistake.
             let operation = match valid.contains(&(ty, object)) {
-                true => self.random.one_of(&OPERATIONS[1..]),
+                true => self.random.pick(&OPERATIONS[1..]),
                 false => OPERATIONS[0],
             };
             match operation {

@@ -68,12 +68,17 @@ fn check_package(package: &Value, allowed: &[String]) -> Vec<String> {
     match package["source"].as_str() {
         // Our own.
         None => {
+            let is_published = package["publish"]
+                .as_array()
+                .is_none_or(|to| !to.is_empty());
             for dependency in package["dependencies"].as_array().into_iter().flatten() {
                 let other = dependency["name"].as_str().unwrap_or_default();
                 if SECOND_WRAPPERS.contains(&other) {
                     problems.push(format!("{name}: depends on {other}; use rustix"));
                 }
-                if dependency["req"] == "*" {
+                // Cargo leaves such a dependency out of what it publishes.
+                let is_left_out = dependency["kind"] == "dev" && dependency["path"].is_string();
+                if dependency["req"] == "*" && is_published && !is_left_out {
                     problems.push(format!("{name}: depends on {other} without a version"));
                 }
             }
@@ -228,6 +233,19 @@ mod tests {
     fn our_own_packages_name_versions() {
         let package = json!({"name": "a", "version": "1.0.0", "license": "MIT", "source": null,
             "dependencies": [{"name": "b", "req": "*"}, {"name": "c", "req": "^1"}]});
+        assert_eq!(check_package(&package, &allowed()).len(), 1);
+        let mut unpublished = package.clone();
+        unpublished["publish"] = json!([]);
+        assert_eq!(check_package(&unpublished, &allowed()).len(), 0);
+        let for_tests = json!({"name": "a", "version": "1.0.0", "license": "MIT", "source": null,
+            "dependencies": [{"name": "b", "req": "*", "kind": "dev", "path": "/b"}]});
+        assert_eq!(check_package(&for_tests, &allowed()).len(), 0);
+    }
+
+    #[test]
+    fn one_crate_wraps_system_calls() {
+        let package = json!({"name": "a", "version": "1.0.0", "license": "MIT", "source": null,
+            "dependencies": [{"name": "nix", "req": "^0.30"}, {"name": "rustix", "req": "^1"}]});
         assert_eq!(check_package(&package, &allowed()).len(), 1);
     }
 

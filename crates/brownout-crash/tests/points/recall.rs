@@ -11,6 +11,7 @@ use brownout_model::{Profile, Tearing};
 
 use super::representative::{byte, test};
 use super::traces::{BASE, Made, Numbers, Silent, flush, sfence, store};
+use seeded_random::SeededRandom;
 
 const ENTRIES: u64 = 4;
 /// Each entry has a `key`, a `value` and `valid`, in lines of their own.
@@ -18,17 +19,6 @@ const ENTRY: u64 = 256;
 const KEY: u64 = 0;
 const VALUE: u64 = 64;
 const VALID: u64 = 128;
-
-/// Numbers that look random (Knuth's MMIX generator).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        let next = self.0.wrapping_mul(6_364_136_223_846_793_005);
-        self.0 = next.wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// A program that is being written.
 struct Program {
@@ -76,7 +66,7 @@ impl Program {
 }
 
 fn program(seed: u64) -> Made {
-    let mut random = Random(seed);
+    let mut random = SeededRandom::new(seed);
     for _ in 0..8 {
         random.below(2);
     }

@@ -2,24 +2,13 @@
 
 use brownout_lint::{Lint, Origin, Profile};
 use brownout_trace::{Definitions, Event, ThreadId, TraceReader};
+use seeded_random::SeededRandom;
 use std::io::Cursor;
 
 use crate::target_run::{HEAP, MAIN, POOL, SECOND, TargetRun, replay, short};
 
-/// A fixed sequence of numbers without pattern (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 /// A run of random events at few sites, so that each site occurs often.
-fn program(random: &mut Random) -> TargetRun {
+fn program(random: &mut SeededRandom) -> TargetRun {
     let mut run = TargetRun::new();
     for _ in 0..600 {
         let line = POOL + random.below(12) * 64;
@@ -53,7 +42,7 @@ fn origin(event: &Event<'_>, _: &Definitions) -> Origin {
 
 #[test]
 fn the_fast_path_gives_the_same_findings_as_whole_events() {
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = SeededRandom::new(0x2545_f491_4f6c_dd1d);
     for round in 0..40 {
         let profile = Profile::ALL[round % Profile::ALL.len()];
         let trace = program(&mut random).take_trace();

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::compile::Program;
 use brownout_symbols::{BuildId, FileOffset, ModuleProblem, Probe, Symbolizer};
+use seeded_random::SeededRandom;
 
 const PLACE: Probe = Probe::Instruction(FileOffset(0x1139));
 
@@ -84,22 +85,9 @@ fn the_vdso_is_not_a_problem() {
     assert!(symbolizer.problems().is_empty());
 }
 
-/// A small generator (splitmix64), to make failures reproducible.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as usize % bound
-    }
-}
-
 #[test]
 fn damaged_files_never_panic() {
-    let mut random = Random(1);
+    let mut random = SeededRandom::new(1);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("program");
     for options in [
@@ -113,11 +101,11 @@ fn damaged_files_never_panic() {
         for _ in 0..150 {
             let mut bytes = whole.clone();
             for _ in 0..=random.below(40) {
-                let at = random.below(bytes.len());
+                let at = random.index(bytes.len());
                 bytes[at] = random.below(256) as u8;
             }
             if random.below(8) == 0 {
-                bytes.truncate(random.below(bytes.len()));
+                bytes.truncate(random.index(bytes.len()));
             }
             fs::write(&path, &bytes).unwrap();
             let mut symbolizer = Symbolizer::with_debug_directories(vec![]);

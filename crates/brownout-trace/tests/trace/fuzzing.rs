@@ -10,6 +10,7 @@ use brownout_trace::*;
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
+use seeded_random::SeededRandom;
 
 use crate::arbitrary::{step, write};
 use crate::traces::{every_kind, open};
@@ -66,43 +67,31 @@ fn compare_ways_to_read(trace: &[u8]) {
     ));
 }
 
-/// A fixed pseudo-random sequence (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit.max(1) as u64) as usize
-    }
-}
-
 /// Alters a few bytes, lengths or ranges. Then often corrects all checksums, so that the change reaches the decoder.
-fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(trace.len());
-        match random.below(8) {
-            0 => trace[at] ^= 1 << random.below(8),
-            1 => trace[at] = random.below(256) as u8,
-            2 => trace[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut SeededRandom) {
+    for _ in 0..1 + random.index(4) {
+        let at = random.index(trace.len().max(1));
+        match random.index(8) {
+            0 => trace[at] ^= 1 << random.index(8),
+            1 => trace[at] = random.index(256) as u8,
+            2 => trace[at] = [0, 1, 0x7f, 0x80, 0xff][random.index(5)],
             3 => {
-                let value = [0, 1, 0xff, 1 << 16, 1 << 24, u32::MAX][random.below(6)];
+                let value = [0, 1, 0xff, 1 << 16, 1 << 24, u32::MAX][random.index(6)];
                 let end = (at + 4).min(trace.len());
                 trace[at..end].copy_from_slice(&value.to_le_bytes()[..end - at]);
             }
             4 => {
-                let end = (at + 1 + random.below(16)).min(trace.len());
+                let end = (at + 1 + random.index(16)).min(trace.len());
                 trace.drain(at..end);
             }
             5 => {
-                let from = random.below(other.len());
-                let stretch = &other[from..(from + random.below(64)).min(other.len())];
+                let from = random.index(other.len().max(1));
+                let stretch = &other[from..(from + random.index(64)).min(other.len())];
                 trace.splice(at..at, stretch.iter().copied());
             }
             6 => {
-                let from = random.below(trace.len());
-                let to = (from + random.below(32)).min(trace.len());
+                let from = random.index(trace.len().max(1));
+                let to = (from + random.index(32)).min(trace.len());
                 let target = at.min(trace.len() - (to - from));
                 trace.copy_within(from..to, target);
             }
@@ -112,7 +101,7 @@ fn mutate(trace: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             trace.push(0);
         }
     }
-    if random.below(4) != 0 {
+    if random.index(4) != 0 {
         seal_all(trace);
     }
 }
@@ -146,10 +135,10 @@ fn fuzz_reader() {
         let steps = vec(step(), len).new_tree(&mut runner).unwrap().current();
         seeds.push(write(&steps).0);
     }
-    let mut random = Random(0x5eed_ace7);
+    let mut random = SeededRandom::new(0x5eed_ace7);
     for _ in 0..iterations {
-        let mut trace = seeds[random.below(seeds.len())].clone();
-        let other = &seeds[random.below(seeds.len())];
+        let mut trace = seeds[random.index(seeds.len())].clone();
+        let other = &seeds[random.index(seeds.len())];
         mutate(&mut trace, other, &mut random);
         read_all(&trace);
     }

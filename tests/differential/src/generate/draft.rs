@@ -7,8 +7,8 @@ use iced_x86::{
 
 use crate::case::Case;
 use crate::layout::{FILE_AT, FILE_BYTES, PAGE, Region};
-use crate::random::Random;
 use crate::state::{self, Areas};
+use seeded_random::SeededRandom;
 
 pub const RAX: usize = 0;
 pub const RCX: usize = 1;
@@ -23,7 +23,7 @@ pub const RDI: usize = 7;
 const UNKNOWN_SIZE: u64 = 64;
 
 pub struct Draft<'a> {
-    pub random: &'a mut Random,
+    pub random: &'a mut SeededRandom,
     pub areas: &'a Areas,
     pub region: Region,
     pub case: Case,
@@ -35,7 +35,12 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub fn new(random: &'a mut Random, areas: &'a Areas, region: Region, slot: usize) -> Draft<'a> {
+    pub fn new(
+        random: &'a mut SeededRandom,
+        areas: &'a Areas,
+        region: Region,
+        slot: usize,
+    ) -> Draft<'a> {
         let gpr = std::array::from_fn(|_| random.value());
         let flags = state::random_flags(random);
         let image = state::random_image(random, areas);
@@ -260,7 +265,7 @@ impl<'a> Draft<'a> {
         if self.is_free(index) {
             let mut value = self.random.around(1000) as u64;
             if narrow {
-                value = value & 0xffff_ffff | self.random.next() << 32;
+                value = value & 0xffff_ffff | self.random.word() << 32;
             }
             self.fix(index, value);
         }
@@ -313,7 +318,7 @@ impl<'a> Draft<'a> {
         if self.is_free(base) {
             let mut value = linear.wrapping_sub(offset).wrapping_sub(wanted as u64);
             if narrow {
-                value = value & 0xffff_ffff | self.random.next() << 32;
+                value = value & 0xffff_ffff | self.random.word() << 32;
             }
             self.fix(base, value);
             return Some(wanted);

@@ -165,7 +165,7 @@ impl Flow<'_> {
         // Backwards, zero would mean as often as there are numbers.
         let mut count = self.draft.random.below(5) + u64::from(backwards);
         if narrow {
-            count |= self.draft.random.next() << 32;
+            count |= self.draft.random.word() << 32;
         } else if !backwards && self.draft.random.chance(30) {
             count = 1 << 32;
         }

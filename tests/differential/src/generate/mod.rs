@@ -13,16 +13,16 @@ use iced_x86::Code;
 use crate::case::{Case, Cases};
 use crate::cpu::Cpu;
 use crate::layout::{ARENA_BYTES, Region};
-use crate::random::Random;
 use crate::state::Areas;
 use draft::Draft;
+use seeded_random::SeededRandom;
 
 /// How often a case is tried with other operands before it is left out.
 const TRIES: usize = 24;
 
 /// Makes `count` cases for a CPU. The same seed gives the same cases on machines with the same vector state.
 pub fn generate(seed: u64, count: usize, region: Region, cpu: &Cpu) -> Cases {
-    let mut random = Random::new(seed);
+    let mut random = SeededRandom::new(seed);
     let areas = Areas::of_this_machine().limited_to(cpu.state());
     let mut arena = vec![0; ARENA_BYTES];
     random.fill(&mut arena);
@@ -66,7 +66,7 @@ pub fn generate(seed: u64, count: usize, region: Region, cpu: &Cpu) -> Cases {
 
 /// A case of instructions one after the other; those that cannot be made are left out.
 fn straight(
-    random: &mut Random,
+    random: &mut SeededRandom,
     areas: &Areas,
     region: Region,
     slot: usize,

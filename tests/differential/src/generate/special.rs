@@ -172,8 +172,8 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
             let bit = draft.random.around(7000) as u64;
             // The high part of a narrow register must not matter.
             let bit = match insn.op1_register().size() {
-                2 => bit & 0xffff | draft.random.next() << 16,
-                4 => bit & 0xffff_ffff | draft.random.next() << 32,
+                2 => bit & 0xffff | draft.random.word() << 16,
+                4 => bit & 0xffff_ffff | draft.random.word() << 32,
                 _ => bit,
             };
             let register = insn.op1_register().full_register().number();
@@ -185,7 +185,7 @@ pub fn prepare(draft: &mut Draft, insn: &Instruction, memory: Option<u64>) -> bo
         Div | Idiv if draft.random.chance(75) => {
             let (high, low) = (
                 draft.random.below(2),
-                draft.random.next() >> draft.random.below(60),
+                draft.random.word() >> draft.random.below(60),
             );
             draft.prefer(RDX, high);
             draft.prefer(RAX, low);
@@ -235,12 +235,12 @@ fn prepare_clzero(draft: &mut Draft, insn: &Instruction) -> bool {
         return draft.fix(RAX, line);
     }
     // The high part of a narrow register must not matter.
-    let high = draft.random.next() << 32;
+    let high = draft.random.word() << 32;
     line >> 32 == 0 && draft.fix(RAX, line | high)
 }
 
 fn fix_components(draft: &mut Draft) -> bool {
-    let components = draft.random.next() & draft.areas.components;
+    let components = draft.random.word() & draft.areas.components;
     draft.fix(RAX, components) && draft.fix(RDX, 0)
 }
 
@@ -265,7 +265,7 @@ fn prepare_string(draft: &mut Draft, insn: &Instruction) -> bool {
     let narrow = !insn.op_kinds().any(wide);
     let extend = |draft: &mut Draft, value: u64| {
         if narrow {
-            value & 0xffff_ffff | draft.random.next() << 32
+            value & 0xffff_ffff | draft.random.word() << 32
         } else {
             value
         }

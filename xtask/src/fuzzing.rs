@@ -1,8 +1,9 @@
 //! `cargo xtask fuzzing`: how soon `brownout fuzz` finds the mistakes in the stores of `tests/fuzzing`.
 //!
-//! Each store has one mistake that only a sequence of commands, the state that earlier inputs have left, or a crash image reaches. Its second line,
-//! `// finds: RULE in FUNCTION` (or `RULE or RULE in FUNCTION`), says which finding shows it; a line `// recover: COMMAND` gives the recovery. Campaigns begin without seeds, in a
-//! process each, with different random seeds. The table has the median of the times, and how many campaigns have found it.
+//! Each store has one mistake that only a sequence of commands, the state that earlier inputs have left, or a crash image reaches. Its
+//! second line, `// finds: RULE in FUNCTION` (or `RULE or RULE in FUNCTION`), says which finding shows it; a line `// recover: COMMAND`
+//! gives the recovery. Campaigns begin without seeds, in a process each, with different random seeds. The table has the median of the
+//! times, and how many campaigns have found it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,9 @@
 //!
 //! Each program has its repair written beside the mistake, by hand: a line `// repair: CODE` is code of the repaired program alone,
 //! and a line that ends with `// broken` is one of the broken program alone. The broken program is checked and repaired, with the proof by
-//! running it, then with that by building it, and the patch is applied. What comes out must build without warnings, print what it printed before, yield no other
-//! findings than the program that was repaired by hand, and execute at most
-//! twice the flushes that the repair by hand adds.
+//! running it, then with that by building it, and the patch is applied. What comes out must build without warnings, print what it printed
+//! before, yield no other findings than the program that was repaired by hand, and execute at most twice the flushes that the repair by
+//! hand adds.
 
 use std::fs;
 use std::path::{Path, PathBuf};

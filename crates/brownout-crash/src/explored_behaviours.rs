@@ -2,8 +2,8 @@
 //!
 //! A run of recovery is a function of what it reads. What it has read is known in full for some pages, the *observed* ones: each page that
 //! differed between the crashes that were explored. All other pages were the same in each of its images; their digests are kept. So the run
-//! tells how recovery ends on an image of another recording if the image shows the same bytes in the observed pages where the run has read them,
-//! and has the same other pages.
+//! tells how recovery ends on an image of another recording if the image shows the same bytes in the observed pages where the run has read
+//! them, and has the same other pages.
 //!
 //! Only runs that have passed are kept. Can miss: whatever else recovery depends on beside the
 //! [circumstances](ExploredBehaviours::circumstances): the machine, files of the system.
@@ -57,8 +57,8 @@ pub(crate) struct ExploredRun {
 
 impl ExploredBehaviours {
     /// What decides how a run ends, besides what it reads: the commands of recovery with their options and programs, what they are
-    /// expected to print, and the environment, of which a digest is given. Neither the recording nor the persistency model does. `None` if that is
-    /// not known, because no program is named by its path.
+    /// expected to print, and the environment, of which a digest is given. Neither the recording nor the persistency model does. `None` if
+    /// that is not known, because no program is named by its path.
     pub fn circumstances(configuration: &TestConfiguration, environment: u64) -> Option<String> {
         let same = TestConfiguration {
             trace: TraceIdentity::default(),

@@ -1,7 +1,7 @@
 //! Separates failures of a group that the cause of the group does not explain.
 //!
-//! Failures at one line that look alike are one group, and the cause of one of them is searched. If that is a store that the crash has lost,
-//! it explains only failures whose crash has lost that store, too. Others have another cause: a flush that is missing somewhere makes
+//! Failures at one line that look alike are one group, and the cause of one of them is searched. If that is a store that the crash has
+//! lost, it explains only failures whose crash has lost that store, too. Others have another cause: a flush that is missing somewhere makes
 //! recovery fail at every later failure point, whatever else is wrong there. They become groups of their own, for which the search begins
 //! again.
 //!

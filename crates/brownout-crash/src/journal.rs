@@ -2,8 +2,8 @@
 //! power loses the trials of a few seconds: the storage is not waited for after each.
 //!
 //! A file of JSON lines. The first describes the test, each other is a [`Trial`], a [`Cause`], an [`Explanation`], a suspect with its
-//! images, what recovery [reads](ObservedReads), the [`CampaignEnding`] of a campaign, defines a [part](repeated_parts) of trials, or takes trials
-//! back. An incomplete last line is dropped when the journal is read again.
+//! images, what recovery [reads](ObservedReads), the [`CampaignEnding`] of a campaign, defines a [part](repeated_parts) of trials, or takes
+//! trials back. An incomplete last line is dropped when the journal is read again.
 //!
 //! Version 2 names the strategy, and crash points instead of events. Version 3 says when all crash points were tried:
 //! a strategy that learns does not know their number before. Version 4 says why each crash point was tried, and how

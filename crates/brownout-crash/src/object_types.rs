@@ -68,8 +68,8 @@ pub struct TypedStore {
     pub indices: Vec<u32>,
 }
 
-/// Determines the types of all stores of a run whose target was started in `directory`, as far as the observer allows. What debug information could not be read from
-/// is among the problems of the second result.
+/// Determines the types of all stores of a run whose target was started in `directory`, as far as the observer allows. What debug
+/// information could not be read from is among the problems of the second result.
 pub fn type_stores(
     run: &RecordedRun,
     directory: &Path,

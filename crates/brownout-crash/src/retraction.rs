@@ -1,7 +1,7 @@
 //! Trials whose verdicts no native recovery has given, until they are taken back.
 //!
-//! Recoveries that [share their starts](crate::shared_start) are believed to pass. If one of them turns out to be wrong, none is believed any
-//! more: all of them are tried again, natively. Those of an earlier campaign that was resumed are no longer known; the next `--resume`
+//! Recoveries that [share their starts](crate::shared_start) are believed to pass. If one of them turns out to be wrong, none is believed
+//! any more: all of them are tried again, natively. Those of an earlier campaign that was resumed are no longer known; the next `--resume`
 //! tries them.
 
 use std::sync::Arc;

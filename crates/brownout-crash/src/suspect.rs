@@ -6,8 +6,8 @@
 //! If recovery fails on such an image, and passes at the same instant both in program order and if those later stores alone
 //! are lost, the finding is confirmed.
 //!
-//! `occurrences` and `followed` find the stores and fences of a suspect in the run, `live_store` the failure points at which they are tried;
-//! `images` makes choices of the model of them, so a crash can leave every image.
+//! `occurrences` and `followed` find the stores and fences of a suspect in the run, `live_store` the failure points at which they are
+//! tried; `images` makes choices of the model of them, so a crash can leave every image.
 //!
 //! Can miss: harm that only shows if several findings come together, and at occurrences or instants that were not chosen.
 
@@ -186,8 +186,8 @@ pub fn judge(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<SuspectVerdict
 }
 
 /// The trials that are findings of their own: all but those of images that show a suspect's harm, which its finding
-/// reports, and those of images with losses at instants at which recovery fails anyway. What an exploration has run is always a finding of its
-/// own, because it says what recovery could have read; the finding of the suspect is its cause.
+/// reports, and those of images with losses at instants at which recovery fails anyway. What an exploration has run is always a finding of
+/// its own, because it says what recovery could have read; the finding of the suspect is its cause.
 pub fn without_suspects(suspects: &[SuspectImages], trials: &[Trial]) -> Vec<Trial> {
     let by_point = by_point(trials);
     let explained: HashSet<&CrashPoint> = suspects

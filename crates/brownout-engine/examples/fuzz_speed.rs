@@ -1,7 +1,7 @@
 //! Executes a program again and again, and prints how many executions end in a second.
 //!
-//! `fuzz_speed SECONDS INPUT FILE PROGRAM [ARGS…]`: the program reads the bytes of the file INPUT from its standard input; FILE is its persistent
-//! file, `-` if it has none.
+//! `fuzz_speed SECONDS INPUT FILE PROGRAM [ARGS…]`: the program reads the bytes of the file INPUT from its standard input; FILE is its
+//! persistent file, `-` if it has none.
 
 use brownout_engine::fuzz::{FuzzServer, FuzzTarget, InputChannel};
 use brownout_engine::{Repetition, ThreadSchedule};

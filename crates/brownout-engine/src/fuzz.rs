@@ -1,9 +1,9 @@
 //! Runs a target again and again, on one input after the other, and counts what each execution does (PMFuzz, ASPLOS'21, §4.2–4.4).
 //!
-//! A [`FuzzServer`] starts the target once under the runtime, up to the first use of its input, and copies the process there for each execution. If a
-//! persistent file is used before that, the target also waits before its first use: from there, a process is made for each starting image
-//! ([`FuzzServer::set_image`]). Where a target cannot be copied, because it has threads, an earlier place is used, and at worst the target
-//! is started for each execution; [`FuzzServer::fork_point`] says which and why.
+//! A [`FuzzServer`] starts the target once under the runtime, up to the first use of its input, and copies the process there for each
+//! execution. If a persistent file is used before that, the target also waits before its first use: from there, a process is made for each
+//! starting image ([`FuzzServer::set_image`]). Where a target cannot be copied, because it has threads, an earlier place is used, and at
+//! worst the target is started for each execution; [`FuzzServer::fork_point`] says which and why.
 //!
 //! Time, random numbers, ids and addresses are the same in each execution: threads run under a [schedule](crate::ThreadSchedule).
 //!

@@ -79,8 +79,8 @@ pub(crate) fn launch_with(
     Ok(Launched { pid, descriptor })
 }
 
-/// The same file with a descriptor of three digits, if that is possible. The kernel puts the number on the stack of the program in a path, so
-/// that addresses on the stack would depend on how many files are open.
+/// The same file with a descriptor of three digits, if that is possible. The kernel puts the number on the stack of the program in a path,
+/// so that addresses on the stack would depend on how many files are open.
 fn with_number_of_three_digits(image: File) -> File {
     match rustix::io::fcntl_dupfd_cloexec(&image, 100) {
         Ok(numbered) => numbered.into(),

@@ -3,9 +3,9 @@
 //! The numbers that were drawn have no gaps, so the record with the next number comes next. If no stream has it at its front, a thread has
 //! drawn it and not yet published it, and the merger waits. [`crate::drain`] decides how long.
 //!
-//! Records that borrow a number come before the one that draws it ([`brownout_ring::BORROWED`]). Nothing shows that one is missing. Therefore
-//! a record that has drawn its number is merged only if all rings were read after it was published: what was published before it is then
-//! here. A record that borrows its number and is published late comes late; nothing that was published later depends on it.
+//! Records that borrow a number come before the one that draws it ([`brownout_ring::BORROWED`]). Nothing shows that one is missing.
+//! Therefore a record that has drawn its number is merged only if all rings were read after it was published: what was published before it
+//! is then here. A record that borrows its number and is published late comes late; nothing that was published later depends on it.
 
 use crate::last_store::{LastStore, PendingStore};
 use crate::slot_owner::SlotOwner;

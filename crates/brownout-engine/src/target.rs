@@ -43,8 +43,8 @@ pub struct TargetOptions {
     pub loads: bool,
     /// Recognise locks by their atomic instructions.
     pub locks: bool,
-    /// Observe loads and recognise locks in each process from the time on at which it shares persistent memory: it creates a thread, it forks, or another
-    /// process has mapped the same file.
+    /// Observe loads and recognise locks in each process from the time on at which it shares persistent memory: it creates a thread, it
+    /// forks, or another process has mapped the same file.
     pub shared_loads: bool,
     /// Observe loads and all other [uses of files](crate::FileUse). The content of mapped files is then not observed.
     pub reads: bool,

@@ -1,7 +1,7 @@
 //! Executions of repaired statements in a trace.
 //!
-//! The events of one execution of a statement are consecutive events of a thread; the execution ends before the thread's next event elsewhere,
-//! or when an instruction of the statement itself stores or flushes a second time.
+//! The events of one execution of a statement are consecutive events of a thread; the execution ends before the thread's next event
+//! elsewhere, or when an instruction of the statement itself stores or flushes a second time.
 //!
 //! Two executions of a statement whose stores are all made by a library are taken for one if no other event of the thread lies
 //! between them; their end then comes later than it would.

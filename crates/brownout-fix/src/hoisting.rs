@@ -1,8 +1,8 @@
 //! What a callee stores to, in terms of its caller.
 //!
-//! Hippocrates moves a repair from a function that stores for its callers to one of its call sites (§3.4.2.4), because the function may also serve
-//! volatile memory. Where the address that the function stores to depends on nothing but its parameters, the arguments of the call take
-//! their place, and the caller can flush the object itself.
+//! Hippocrates moves a repair from a function that stores for its callers to one of its call sites (§3.4.2.4), because the function may
+//! also serve volatile memory. Where the address that the function stores to depends on nothing but its parameters, the arguments of the
+//! call take their place, and the caller can flush the object itself.
 //!
 //! Can miss: addresses that local variables hold; calls through pointers and of virtual functions.
 

@@ -1,7 +1,7 @@
 //! Repairs of crash-consistency bugs: edits of the target's source that add the missing flushes and fences.
 //!
-//! Implements Hippocrates (Neal, *Automated Techniques for Creating Reliable Persistent-Memory Systems*, chapter 3) at the level of source code. A repair only adds flushes and
-//! fences, which force what evictions and timing could do anyway: it does no harm (§3.4).
+//! Implements Hippocrates (Neal, *Automated Techniques for Creating Reliable Persistent-Memory Systems*, chapter 3) at the level of source
+//! code. A repair only adds flushes and fences, which force what evictions and timing could do anyway: it does no harm (§3.4).
 //!
 //! This crate neither prints nor runs anything. Its callers know the findings, judge traces and write files.
 #![forbid(unsafe_code)]

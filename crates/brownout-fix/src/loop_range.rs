@@ -5,8 +5,8 @@
 //!
 //! Elements of elements (`s[i].word[j]`, counted by `i`) are not covered: `word` may be a pointer, and the flush would be of the pointers.
 //!
-//! Can miss: members of C++ that are references; loops that count down, in other steps, or with a pointer; these are repaired in each iteration. Memory that the bounds are
-//! read from and that the loop changes under another name.
+//! Can miss: members of C++ that are references; loops that count down, in other steps, or with a pointer; these are repaired in each
+//! iteration. Memory that the bounds are read from and that the loop changes under another name.
 
 use tree_sitter::Node;
 

@@ -3,8 +3,8 @@
 //! A removal lies outside the argument that a repair does no harm (Hippocrates, §3.4): on another path the flush may be needed. Callers
 //! have to show that nothing is missing without it, and to leave the decision to the author.
 //!
-//! Can miss: statements that declare a variable or are the only one of a branch, and flushes inside of other expressions; these are refused.
-//! What a called function does apart from its accesses to persistent memory does not show here.
+//! Can miss: statements that declare a variable or are the only one of a branch, and flushes inside of other expressions; these are
+//! refused. What a called function does apart from its accesses to persistent memory does not show here.
 
 use crate::RepairRefusal;
 use crate::edit::Edit;

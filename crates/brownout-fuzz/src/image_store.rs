@@ -1,8 +1,9 @@
 //! The starting images of a campaign, each once, as changes of their parents: in memory and on disk (PMFuzz §4.5, §4.6).
 //!
 //! An image on disk is a file with its origin and the pages in which it differs from its parent. Roots differ from nothing. When the files
-//! take more than the limit, images without children that a run has left are evicted, those first that were used least recently: their files lose the pages
-//! and keep the origin, from which the campaign builds the image again by running the input of the test case on the parent.
+//! take more than the limit, images without children that a run has left are evicted, those first that were used least recently: their
+//! files lose the pages and keep the origin, from which the campaign builds the image again by running the input of the test case on the
+//! parent.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,7 +1,9 @@
-//! Inputs in which what the target has compared is equal: a value of the input is replaced by what it was compared with (REDQUEEN, NDSS'19, §III).
+//! Inputs in which what the target has compared is equal: a value of the input is replaced by what it was compared with (REDQUEEN, NDSS'19,
+//! §III).
 //!
-//! An operand is looked for in the input as it is in memory, in the other byte order, and as a decimal number. Of a call, which may be `memcmp` or
-//! `strcmp`, the operands are what its arguments point to; how much of it is compared is not known, so several lengths are tried.
+//! An operand is looked for in the input as it is in memory, in the other byte order, and as a decimal number. Of a call, which may be
+//! `memcmp` or `strcmp`, the operands are what its arguments point to; how much of it is compared is not known, so several lengths are
+//! tried.
 //!
 //! Can miss: operands that the target has computed from the input in another way.
 

@@ -2,8 +2,8 @@
 //! persistent memory.
 //!
 //! Implements PMFuzz §3 and §4, on LibAFL's mutators. A test case is an input and a starting image. The image is none, the user's
-//! files, what an earlier test case has left, or a crash image of an earlier test case. Each execution says how often the target went from one
-//! operation on persistent memory to another, and which code it executed; test cases with something new are kept and mutated further.
+//! files, what an earlier test case has left, or a crash image of an earlier test case. Each execution says how often the target went from
+//! one operation on persistent memory to another, and which code it executed; test cases with something new are kept and mutated further.
 //!
 //! | file | idea |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! Inputs that hold strings which the target is started with, before the bytes that it reads.
 //!
-//! The strings come first, in the order in which they are declared, each with a NUL at its end; the rest is what the target reads. So an input is still a
-//! sequence of bytes, which can be mutated, minimised and kept in a file: `printf -- '--deep\0put 1\n'`. A string without its NUL ends with the input.
+//! The strings come first, in the order in which they are declared, each with a NUL at its end; the rest is what the target reads. So an
+//! input is still a sequence of bytes, which can be mutated, minimised and kept in a file: `printf -- '--deep\0put 1\n'`. A string without
+//! its NUL ends with the input.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;

@@ -381,7 +381,8 @@ impl<'a> Worker<'a> {
         self.executor.record_path(image, input, inputs)
     }
 
-    /// Runs an input, and keeps it if it shows something new. Crash images of what is kept are tried, too. Returns what was new about the input.
+    /// Runs an input, and keeps it if it shows something new. Crash images of what is kept are tried, too. Returns what was new about the
+    /// input.
     pub(crate) fn try_out(&mut self, trial: UntriedCase) -> Result<Novelty, FuzzError> {
         let mut first = None;
         let mut waiting = vec![trial];

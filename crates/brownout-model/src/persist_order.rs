@@ -1,8 +1,8 @@
 //! Which of two stores persists first: an interval order, computed without building a graph.
 //!
 //! A store that is guaranteed when another one is issued persists before it, and so does an earlier store of the same unit's
-//! sequence. Two numbers for each store say all that Squint's persistence graph says with edges (Neal, §4.4.2). The order of all stores of a run
-//! is a [`PersistOrder`].
+//! sequence. Two numbers for each store say all that Squint's persistence graph says with edges (Neal, §4.4.2). The order of all stores of
+//! a run is a [`PersistOrder`].
 
 mod builder;
 mod guarantee_index;

@@ -1,9 +1,9 @@
 //! A target that is run on an input and an image, in a sandbox: what fuzzing does thousands of times.
 //!
 //! The sandbox shows the persistent files of the image, and discards what the target writes. The input is a file of the sandbox, too, and
-//! standard input if the target is not given its name. The target runs under the engine, under a schedule, so that time, random numbers and the
-//! order of its threads are the same in each run. Its events are counted, or written to a trace, or its path through the code is recorded from the first
-//! symbolic byte on.
+//! standard input if the target is not given its name. The target runs under the engine, under a schedule, so that time, random numbers and
+//! the order of its threads are the same in each run. Its events are counted, or written to a trace, or its path through the code is
+//! recorded from the first symbolic byte on.
 //!
 //! Can miss: what the target does after the time limit.
 

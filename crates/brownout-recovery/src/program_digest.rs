@@ -1,13 +1,13 @@
 //! A digest of the programs that a recovery starts, so that results of different builds of them are not mixed.
 //!
 //! A program is a word of the command that names an ELF file or a script with `#!` that can be executed, or a file whose ending is that
-//! of a script. Words in quotes are split in turn, because `sh -c` is given a command as one word. The word after the name of an interpreter
-//! counts whatever it looks like.
+//! of a script. Words in quotes are split in turn, because `sh -c` is given a command as one word. The word after the name of an
+//! interpreter counts whatever it looks like.
 //!
 //! The shared libraries of a program belong to it, except those of the system.
 //!
-//! Can miss: libraries of the system; programs that a shell finds by `PATH`, in variables or below another directory (`cd build && ./check`); those that a script
-//! starts; libraries that are loaded while a program runs.
+//! Can miss: libraries of the system; programs that a shell finds by `PATH`, in variables or below another directory (`cd build &&
+//! ./check`); those that a script starts; libraries that are loaded while a program runs.
 
 use std::collections::BTreeSet;
 use std::fs::File;

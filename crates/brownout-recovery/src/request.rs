@@ -121,7 +121,8 @@ pub struct EngineRun {
     /// An empty file, to which a trace of the run is written. Without it the events are discarded. If recovery runs out of
     /// time, the trace ends at the last events that were stored.
     pub trace: Option<Arc<File>>,
-    /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds what is asked about them.
+    /// A file to which the [reads](crate::RecoveryReads) of the run are written in place of a trace. Before, it holds what is asked about
+    /// them.
     pub reads: Option<Arc<File>>,
     /// `trace` holds a [`HeldRun`](crate::HeldRun) before, which runs in place of the command.
     pub held: bool,

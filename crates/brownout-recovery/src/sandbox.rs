@@ -148,8 +148,8 @@ impl Sandbox {
         self.outcome(report).map_err(SandboxError::Prepare)
     }
 
-    /// Starts a [branching](crate::branching) recovery on the present content of the persistent files, and returns the connection to its host.
-    /// Nothing else can be run until [`finish_branching`](Self::finish_branching).
+    /// Starts a [branching](crate::branching) recovery on the present content of the persistent files, and returns the connection to its
+    /// host. Nothing else can be run until [`finish_branching`](Self::finish_branching).
     pub(crate) fn start_branching(
         &mut self,
         environment: Vec<(String, String)>,

@@ -5,10 +5,9 @@
 //!   a system call, no page of memory for the first time, and no process has started or ended. A walk of a list that has become a
 //!   circle looks like this, whether it counts the entries or not.
 //!
-//! Processor time counts, so that a busy machine makes no difference. It is that of all threads together, so as much time must have passed on
-//! the clock, too. A thread that waits for a time, for a
-//! socket or in a system call that is not known here is never taken for stuck. Nothing is recognised if `/proc` does not show the
-//! processes of the run.
+//! Processor time counts, so that a busy machine makes no difference. It is that of all threads together, so as much time must have passed
+//! on the clock, too. A thread that waits for a time, for a socket or in a system call that is not known here is never taken for stuck.
+//! Nothing is recognised if `/proc` does not show the processes of the run.
 //!
 //! Can miss: threads that wait for each other by polling. Can be wrong: a recovery that computes for so long, in memory that it has already
 //! used, and would end.

@@ -102,8 +102,8 @@ impl Evidence {
     pub const RESULTS_IN: &str = "results in";
     /// The detail with the path of the input that shows a finding, inside of the results directory.
     pub const INPUT: &str = "input";
-    /// The detail with the path of the persistent files on which the target started with that input, inside of the results directory; absent if it
-    /// started without.
+    /// The detail with the path of the persistent files on which the target started with that input, inside of the results directory;
+    /// absent if it started without.
     pub const IMAGE: &str = "image";
     /// The detail that says where those files come from.
     pub const STARTED_ON: &str = "started on";

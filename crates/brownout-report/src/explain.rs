@@ -6,14 +6,14 @@
 //! warning, which becomes a bug.
 //!
 //! A finding about a store that is not persistent in time explains only failures for which that store was made and is missing: if the store
-//! is there, or the target had not made it yet, its flush has nothing to do with the failure. Other findings, such as that of a store outside the log of its transaction,
-//! also explain failures for which their store is there.
+//! is there, or the target had not made it yet, its flush has nothing to do with the failure. Other findings, such as that of a store
+//! outside the log of its transaction, also explain failures for which their store is there.
 //!
 //! A store is the same if it is the same event, or on the same line and called by the same function: two callers of a function that stores
 //! can make different mistakes. It also counts if it is in the same function and has bytes in common
-//! with those that lint names, and lint saw it first no later: one assignment can be several stores on several lines. Bytes alone are not enough, because two functions
-//! can make different mistakes with one field. A store that is missing counts before one that is there, and one that was made before
-//! the crash before one that the target had not made yet.
+//! with those that lint names, and lint saw it first no later: one assignment can be several stores on several lines. Bytes alone are not
+//! enough, because two functions can make different mistakes with one field. A store that is missing counts before one that is there, and
+//! one that was made before the crash before one that the target had not made yet.
 //!
 //! A race has one cause with the finding of lint that says of its store that it is not persistent in time.
 //!

@@ -11,8 +11,8 @@
 //! a second, *lineless* fingerprint without the numbers: it survives edits above the finding, which a baseline needs, but
 //! two findings in one function have the same.
 //!
-//! Of crash findings, the stores that cause them are ignored, which depend on how long was searched for them, and so is the stack of a recovery
-//! that did not end. Also ignored are loads of recovery with the stores that they can see: they explain how it got there.
+//! Of crash findings, the stores that cause them are ignored, which depend on how long was searched for them, and so is the stack of a
+//! recovery that did not end. Also ignored are loads of recovery with the stores that they can see: they explain how it got there.
 //!
 //! A race is identified by its store: which loads a run shows depends on the order of its threads.
 //!

@@ -1,7 +1,7 @@
 //! Bit-blasting: expressions become literals of a SAT solver, and gates its clauses.
 //!
-//! Each expression and each gate becomes clauses once. Bits of the input prefer the values that they had in the recorded run, so that a model
-//! changes few of them.
+//! Each expression and each gate becomes clauses once. Bits of the input prefer the values that they had in the recorded run, so that a
+//! model changes few of them.
 
 use std::time::Instant;
 

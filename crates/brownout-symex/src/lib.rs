@@ -1,9 +1,10 @@
-//! Symbolic replay of recorded paths, a solver for their branches, and the priority of code by the persistent memory that it reaches (Agamotto, chapter 2 of Neal's dissertation).
+//! Symbolic replay of recorded paths, a solver for their branches, and the priority of code by the persistent memory that it reaches
+//! (Agamotto, chapter 2 of Neal's dissertation).
 //!
-//! The target runs concretely, and its path from the first symbolic byte on is recorded (`brownout_ring::path`). Here the path is replayed as
-//! expressions over the bytes of the input ([`replay`]): each conditional branch that depends on them is a constraint, and the [`Solver`] looks
-//! for an input that takes it the other way. [`AnalysedFile`] and [`PmGuide`] say which code leads to persistent memory. The crate runs no programs; the
-//! only files that it reads are those whose code is analysed, and what earlier analyses have found.
+//! The target runs concretely, and its path from the first symbolic byte on is recorded (`brownout_ring::path`). Here the path is replayed
+//! as expressions over the bytes of the input ([`replay`]): each conditional branch that depends on them is a constraint, and the
+//! [`Solver`] looks for an input that takes it the other way. [`AnalysedFile`] and [`PmGuide`] say which code leads to persistent memory.
+//! The crate runs no programs; the only files that it reads are those whose code is analysed, and what earlier analyses have found.
 
 mod arch;
 mod circuit;

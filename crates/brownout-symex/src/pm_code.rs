@@ -1,9 +1,9 @@
 //! The code of an ELF file and its operations on persistent memory, found statically (Agamotto, §2.4.3.1).
 //!
-//! [`AnalysedFile::of_file`] finds the functions of a file (`elf`) and what in them may modify persistent memory (`pointer_flow`): flushes, fences
-//! and non-temporal stores, calls of libraries for persistent memory and of `msync`, stores through pointers that may come from a mapping. It is
-//! an over-approximation that is never used to leave code out, only to choose what is tried first. What it found is kept
-//! by build-id in a directory of the caller's choice (`cache`).
+//! [`AnalysedFile::of_file`] finds the functions of a file (`elf`) and what in them may modify persistent memory (`pointer_flow`): flushes,
+//! fences and non-temporal stores, calls of libraries for persistent memory and of `msync`, stores through pointers that may come from a
+//! mapping. It is an over-approximation that is never used to leave code out, only to choose what is tried first. What it found is kept by
+//! build-id in a directory of the caller's choice (`cache`).
 //!
 //! Can miss: stores through pointers that `pointer_flow` loses (see there), and code without symbols or unwind tables.
 

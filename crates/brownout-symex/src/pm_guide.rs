@@ -1,11 +1,12 @@
 //! Where the search looks first: the priority of code by the persistent-memory operations that it can reach (Agamotto, §2.4.3).
 //!
-//! The control-flow graph has the instructions of all known functions, their branches, the calls between them and between files, and the indirect
-//! targets that paths have shown; calls return. An instruction that modifies persistent memory has a weight: what the analysis of a file has found
-//! ([`AnalysedFile`]), and each operation that a recording has shown. The priority of an instruction is its weight and the highest priority of those that can
-//! follow; cycles count as one. Beyond the paper, operations that were reached weigh less than others.
+//! The control-flow graph has the instructions of all known functions, their branches, the calls between them and between files, and the
+//! indirect targets that paths have shown; calls return. An instruction that modifies persistent memory has a weight: what the analysis of
+//! a file has found ([`AnalysedFile`]), and each operation that a recording has shown. The priority of an instruction is its weight and the
+//! highest priority of those that can follow; cycles count as one. Beyond the paper, operations that were reached weigh less than others.
 //!
-//! Can miss: stores to persistent memory that neither the analysis nor a recording has shown, and what only unknown indirect branches lead to.
+//! Can miss: stores to persistent memory that neither the analysis nor a recording has shown, and what only unknown indirect branches lead
+//! to.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 

@@ -1,8 +1,8 @@
 //! Answers whether a branch of a path can go the other way, and with which input.
 //!
 //! A query is the negation of one constraint together with the earlier constraints that share variables with it, directly or through
-//! others (slicing). Answers are remembered across paths: models as they are, contradictions as sets of constraints, which answer each query
-//! that contains one. If a branch contradicts earlier ones, these are left out one by one, as few as possible, or at last all
+//! others (slicing). Answers are remembered across paths: models as they are, contradictions as sets of constraints, which answer each
+//! query that contains one. If a branch contradicts earlier ones, these are left out one by one, as few as possible, or at last all
 //! (optimistic solving, QSYM): the input then leaves the path earlier, which the next recording shows.
 
 use std::time::{Duration, Instant};
@@ -134,8 +134,8 @@ impl Solver {
         }
     }
 
-    /// The first constraint of a contradiction that can be violated by itself, so that everything else on the path stays; the last one if there is
-    /// none.
+    /// The first constraint of a contradiction that can be violated by itself, so that everything else on the path stays; the last one if
+    /// there is none.
     fn least_needed(
         &mut self,
         path: &mut PathConstraints,

@@ -1,8 +1,8 @@
 //! The file of `--memory`: update behaviours that earlier runs have tested, and behaviours of recovery that explorations have shown.
 //!
 //! The file is replaced atomically, and locked while it is read, extended and replaced, so that runs at the same time lose nothing of each
-//! other. The lock is on the file itself: a process that waited for it checks that the file was not replaced meanwhile. An empty file is a new
-//! memory.
+//! other. The lock is on the file itself: a process that waited for it checks that the file was not replaced meanwhile. An empty file is a
+//! new memory.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};

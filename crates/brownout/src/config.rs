@@ -33,8 +33,8 @@
 //! ```
 //!
 //! The file is looked up in the working directory and its parents, or named by `--config`. Relative paths are
-//! relative to its directory; `recover` and `client` are commands, which run in the working directory. Unknown keys are errors: ignoring a misspelt option would make a result look
-//! better than it is.
+//! relative to its directory; `recover` and `client` are commands, which run in the working directory. Unknown keys are errors: ignoring a
+//! misspelt option would make a result look better than it is.
 
 mod crash;
 mod keys;

@@ -451,8 +451,8 @@ impl Results {
         new
     }
 
-    /// Adds the findings on one input, whose results are in the directory `results_in` inside of that of these results. Of a finding that is known,
-    /// the first input counts, unless this one shows more. Returns those that are new.
+    /// Adds the findings on one input, whose results are in the directory `results_in` inside of that of these results. Of a finding that
+    /// is known, the first input counts, unless this one shows more. Returns those that are new.
     pub fn add_input(&mut self, part: &Self, results_in: &str) -> Vec<Finding> {
         let mut new = Vec::new();
         for finding in &part.findings {

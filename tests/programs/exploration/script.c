@@ -11,8 +11,8 @@
  *   steps      KIND OFFSET HEX, 3 times   recovery; what it has read decides between the three
  *
  * and then VARIANT SPLIT EARLY EXPECTED LENIENT. The variant says how recovery does it: `l` in one process, `f` from step SPLIT
- * on in a forked child, `e` from there on in a child that executes the program again, `t` in a second thread. It ends early after reading bytes whose sum modulo EARLY is 1. It
- * passes if the digest of what it read is EXPECTED, and if LENIENT is 1 also if that is even.
+ * on in a forked child, `e` from there on in a child that executes the program again, `t` in a second thread. It ends early after reading
+ * bytes whose sum modulo EARLY is 1. It passes if the digest of what it read is EXPECTED, and if LENIENT is 1 also if that is even.
  *
  * The length of HEX is the width of the access, also where its value does not matter.
  *

@@ -1,7 +1,7 @@
 //! A batch of cases: makes them, runs them, and compares what replay says with what the CPU did.
 //!
-//! Replay compares by itself the value of each expression with the recorded one. Here the expressions of the path of one input are evaluated
-//! on another input, and compared with what the CPU leaves on that one: so an expression that is right by chance, or a value that
+//! Replay compares by itself the value of each expression with the recorded one. Here the expressions of the path of one input are
+//! evaluated on another input, and compared with what the CPU leaves on that one: so an expression that is right by chance, or a value that
 //! was taken for a constant without a constraint, is found, too.
 
 use anyhow::{Result, ensure};

@@ -1,8 +1,8 @@
 //! `cargo xtask bench fix`: how long `brownout fix` takes from the findings to proven patches, and what the repaired program costs.
 //!
 //! The time is measured on programs of several lengths, in which one function of a hundred stores without a flush. What a repair costs is
-//! measured as Hippocrates does with Redis (Neal, chapter 3): a store in persistent memory loses all its flushes and keeps its fences, and is
-//! compared, repaired, with the one that has its flushes by hand.
+//! measured as Hippocrates does with Redis (Neal, chapter 3): a store in persistent memory loses all its flushes and keeps its fences, and
+//! is compared, repaired, with the one that has its flushes by hand.
 //!
 //! Paper: 2 s to 5 min 9 s for a repair, and 1.00 to 1.07 of the throughput.
 

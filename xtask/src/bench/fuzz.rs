@@ -1,8 +1,8 @@
 //! `cargo xtask bench fuzz`: how many executions a fuzzer can make in a second.
 //!
-//! A program that only reads its standard input, and one that opens a libpmemobj pool of 8 MiB, runs five commands and closes it; each against
-//! starting the program by fork and exec. When it closes a pool, libpmemobj frees 11 MiB of its memory, each page of which a copy of the process
-//! has to copy first. Rounds are interleaved and the best of each counts.
+//! A program that only reads its standard input, and one that opens a libpmemobj pool of 8 MiB, runs five commands and closes it; each
+//! against starting the program by fork and exec. When it closes a pool, libpmemobj frees 11 MiB of its memory, each page of which a copy
+//! of the process has to copy first. Rounds are interleaved and the best of each counts.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

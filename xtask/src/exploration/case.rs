@@ -224,8 +224,8 @@ impl Case<'_> {
 }
 
 /// Fails unless the exploration has seen exactly these behaviours, and has run each once. If recovery crashes, too, runs are
-/// repeated once more is known to differ, and those before have been asked for fewer bytes. If it reads in an imprecise way, more bytes count
-/// as read, and there may be a run for each of their values.
+/// repeated once more is known to differ, and those before have been asked for fewer bytes. If it reads in an imprecise way, more bytes
+/// count as read, and there may be a run for each of their values.
 fn compare(
     native: &NativeBehaviours,
     certain: &CertainBytes,

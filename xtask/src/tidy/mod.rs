@@ -5,6 +5,7 @@ mod exports;
 mod glossary;
 mod layers;
 mod library_names;
+mod line_length;
 mod rust_code;
 
 use std::path::Path;
@@ -131,6 +132,7 @@ fn check_text(path: &str, text: &str) -> Vec<String> {
             problems.push(format!("line {number} names the path of this checkout"));
         }
     }
+    problems.extend(line_length::check(path, text));
     match extension {
         "rs" => problems.extend(check_rust(path, text)),
         "c" | "cpp" | "h" if !text.starts_with("/*") => {

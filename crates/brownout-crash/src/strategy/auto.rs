@@ -3,8 +3,8 @@
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
 //! 2. The first images of each of the [suspects](crate::suspect) of lint: its stores are lost, or persist in another order.
-//! 3. In turns, the [representatives](super::representative) of the updates of objects in all orders in which they can persist; and what differs
-//!    most, and then all others, as [`further`](super::further) says.
+//! 3. In turns, the [representatives](super::representative) of the updates of objects in all orders in which they can persist; and what
+//!    differs most, and then all others, as [`further`](super::further) says.
 //!
 //! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
 //! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What

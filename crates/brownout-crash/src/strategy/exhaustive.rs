@@ -15,8 +15,8 @@
 //! bytes, the runs that have read them are repeated, and the tree is built anew. Processes are not copied then: copies do not show what
 //! recovery writes.
 //!
-//! Behaviours that explorations of other recordings have shown need no run ([`recollection`]). Once everything is explored, the findings of lint
-//! are tried ([`mod@suspects`]).
+//! Behaviours that explorations of other recordings have shown need no run ([`recollection`]). Once everything is explored, the findings of
+//! lint are tried ([`mod@suspects`]).
 //!
 //! Stores are whole, as in Jaaru, or may be torn into words ([`StrategyInput::tearing`]).
 //!

@@ -75,8 +75,8 @@ pub struct StrategyInfo {
     pub tries_suspects: bool,
     /// Whether it tries every crash that can differ, so that none can be left out or tried elsewhere.
     pub tries_all: bool,
-    /// Whether it tests update behaviours and nothing else: those that were tested earlier can be left out, how often a failure point occurs does
-    /// not matter, and there is nothing to try where stores persist in the order of the program.
+    /// Whether it tests update behaviours and nothing else: those that were tested earlier can be left out, how often a failure point
+    /// occurs does not matter, and there is nothing to try where stores persist in the order of the program.
     pub tests_behaviours: bool,
     pub start: fn(StrategyInput<'_>) -> Result<Box<dyn Strategy>, CrashError>,
 }
@@ -198,8 +198,8 @@ impl From<FailurePoint> for ProposedCrash {
 
 /// Chooses crash points.
 pub trait Strategy {
-    /// Is called before [`propose`](Self::propose), for what has to read the run again and may fail. A strategy that the observer keeps from
-    /// preparing all that it has to propose answers [`Break`](ControlFlow::Break).
+    /// Is called before [`propose`](Self::propose), for what has to read the run again and may fail. A strategy that the observer keeps
+    /// from preparing all that it has to propose answers [`Break`](ControlFlow::Break).
     fn prepare(
         &mut self,
         _: &mut dyn Symbols,

@@ -1,12 +1,12 @@
 //! Representative testing (Squint: Neal, §4.4.5): of all updates of objects that are likely to show the same mistakes, one is tried, in all
 //! orders in which its stores can persist.
 //!
-//! [`update_behaviour`](crate::update_behaviour) finds the updates and what represents them, `search` when, `schedule` their order, `crash_times` when a crash is tried,
-//! `loss_sets` what it loses, and `images` builds the images. `behaviour_code` and `behaviour_trials` are for what is remembered: see
-//! [`tested_behaviours`](crate::tested_behaviours).
+//! [`update_behaviour`](crate::update_behaviour) finds the updates and what represents them, `search` when, `schedule` their order,
+//! `crash_times` when a crash is tried, `loss_sets` what it loses, and `images` builds the images. `behaviour_code` and `behaviour_trials`
+//! are for what is remembered: see [`tested_behaviours`](crate::tested_behaviours).
 //!
-//! Can miss: mistakes that a represented behaviour has and its representative does not; orders of stores to several objects other than those that
-//! are tried; orders of large updates that no sample has. Every image that it tries can be left by a crash.
+//! Can miss: mistakes that a represented behaviour has and its representative does not; orders of stores to several objects other than
+//! those that are tried; orders of large updates that no sample has. Every image that it tries can be left by a crash.
 
 mod behaviour_code;
 mod behaviour_trials;

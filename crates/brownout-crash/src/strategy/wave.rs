@@ -53,8 +53,8 @@ impl WaveSize {
     }
 }
 
-/// The size of a wave that lasts as long as `target`, if one of `proposed` crash points took `elapsed`. A wave that was short because there was
-/// little to try does not make the next one smaller.
+/// The size of a wave that lasts as long as `target`, if one of `proposed` crash points took `elapsed`. A wave that was short because there
+/// was little to try does not make the next one smaller.
 fn next_size(size: usize, proposed: usize, elapsed: Duration, target: Duration) -> usize {
     let factor = target.as_secs_f64() / elapsed.as_secs_f64().max(1e-6);
     let wanted = (proposed as f64 * factor.min(GROWTH)) as usize;

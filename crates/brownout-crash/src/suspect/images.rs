@@ -26,8 +26,8 @@ const FIRST_IMAGES: usize = 2;
 /// Stores that a crash could lose at once; if there are more, following them all takes too much memory.
 const MOST_LIVE: usize = 1 << 19;
 
-/// Stores that an open order loses. A unit that is stored to more often without a guarantee is not meant to be persistent, and naming all that
-/// a crash at each of thousands of instants loses of it takes longer than trying crashes.
+/// Stores that an open order loses. A unit that is stored to more often without a guarantee is not meant to be persistent, and naming all
+/// that a crash at each of thousands of instants loses of it takes longer than trying crashes.
 const MOST_LOST: usize = 1 << 11;
 
 /// Suspects, and the crash points that try them.

@@ -1,7 +1,7 @@
 //! The fields of all types, seen from the outermost type and from each type inside it (C1).
 //!
-//! A store to `outer.inner.a` updates the field `inner.a` of an `outer` and the field `a` of an `inner`. Fields are equal by their type and path,
-//! wherever the object is.
+//! A store to `outer.inner.a` updates the field `inner.a` of an `outer` and the field `a` of an `inner`. Fields are equal by their type and
+//! path, wherever the object is.
 
 use rustc_hash::FxHashMap;
 

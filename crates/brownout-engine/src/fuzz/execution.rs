@@ -18,8 +18,8 @@ pub enum ExecutionEnd {
     AtInput,
 }
 
-/// Two operations on persistent memory that a thread has made one after the other. They are known by their identities, which are the same in each
-/// run ([`FuzzServer::operation`]); the first one is 0 if there was none before.
+/// Two operations on persistent memory that a thread has made one after the other. They are known by their identities, which are the same
+/// in each run ([`FuzzServer::operation`]); the first one is 0 if there was none before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Transition {
     pub from: u64,
@@ -83,7 +83,8 @@ impl FuzzExecution<'_> {
         self.server.page().lost_transitions.load(Relaxed)
     }
 
-    /// Blocks of code that had not been met before, and were translated in the execution. The server translates them, too, before the next one.
+    /// Blocks of code that had not been met before, and were translated in the execution. The server translates them, too, before the next
+    /// one.
     pub fn translated_blocks(&self) -> u32 {
         self.server.page().translated.load(Relaxed)
     }

@@ -1,7 +1,7 @@
 //! The persistent files of a target: what they hold at the fork point, and how that is restored.
 //!
-//! Most executions store to few pages, which the runtime has noted. From time to time, and if it is not known what has changed, whole files are
-//! compared. A page that was changed and not noted is then found; from then on files are always compared as a whole.
+//! Most executions store to few pages, which the runtime has noted. From time to time, and if it is not known what has changed, whole files
+//! are compared. A page that was changed and not noted is then found; from then on files are always compared as a whole.
 
 use super::{FuzzServerError, FuzzTarget};
 use brownout_trace::replay::{Content, PAGE};

@@ -87,8 +87,8 @@ impl FuzzServer {
         Ok(server)
     }
 
-    /// Starts the target, but does not let it use its persistent files before [`set_image`](Self::set_image), if it can wait before that. Otherwise it would write its
-    /// other files twice.
+    /// Starts the target, but does not let it use its persistent files before [`set_image`](Self::set_image), if it can wait before that.
+    /// Otherwise it would write its other files twice.
     pub fn start_without_image(target: &FuzzTarget) -> Result<Self, FuzzServerError> {
         let program = Program::find(&target.command).map_err(TargetError::from)?;
         let gate = SignalGate::open().map_err(set_up)?;
@@ -139,7 +139,8 @@ impl FuzzServer {
         Unpinned::of(self.wire.inputs(), self.has_fixed_addresses)
     }
 
-    /// Whether stores to persistent files were found that the runtime had not noticed; files are then compared as a whole after each execution.
+    /// Whether stores to persistent files were found that the runtime had not noticed; files are then compared as a whole after each
+    /// execution.
     pub fn has_unnoticed_stores(&self) -> bool {
         self.files.is_unreliable()
     }
@@ -149,8 +150,8 @@ impl FuzzServer {
         operations::find(self.page(), identity)
     }
 
-    /// Lets the following executions start on an image: what the persistent files hold, in the order of the target's, or `None` for a file that does
-    /// not exist. If the target uses the files before its input, it does so now: what this has shown is returned.
+    /// Lets the following executions start on an image: what the persistent files hold, in the order of the target's, or `None` for a file
+    /// that does not exist. If the target uses the files before its input, it does so now: what this has shown is returned.
     pub fn set_image(
         &mut self,
         image: &[Option<Content>],

@@ -279,8 +279,8 @@ impl FuzzMap {
     pub(crate) fn copy_edges(&self, to: &mut [u8]) {
         let edges = &self.page().edges;
         let len = edges.len().min(to.len());
-        // SAFETY: as many bytes as both have. The bytes are those of atomics in shared memory, to which other processes may write; any value
-        // is a byte.
+        // SAFETY: as many bytes as both have. The bytes are those of atomics in shared memory, to which other processes may write; any
+        // value is a byte.
         unsafe { ptr::copy_nonoverlapping(edges.as_ptr().cast(), to.as_mut_ptr(), len) };
     }
 

@@ -3,8 +3,8 @@
 use crate::fixture::{Target, content, run, word};
 use brownout_engine::fuzz::{ExecutionEnd, ForkPoint, FuzzServer, InputChannel, Obstacle};
 
-/// Counts connections in the first word of the pool and sums up their bytes in the second one. Ends when its handler of `SIGTERM` has written to a pipe,
-/// which it never empties. `q` exits, and `i` begins to ignore the signal.
+/// Counts connections in the first word of the pool and sums up their bytes in the second one. Ends when its handler of `SIGTERM` has
+/// written to a pipe, which it never empties. `q` exits, and `i` begins to ignore the signal.
 const SERVER: &str = "
 #include <poll.h>
 #include <sys/socket.h>

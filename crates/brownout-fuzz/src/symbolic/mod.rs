@@ -1,8 +1,8 @@
 //! Workers that solve for inputs instead of mutating them (Agamotto, chapter 2 of Neal's dissertation).
 //!
-//! A symbolic worker takes a test case, runs it once while its path is recorded, and replays the path (`brownout-symex`). For each branch that depends on the
-//! input it solves for an input that goes the other way, first for those that lead to most persistent memory. The executor runs what was solved like
-//! any other input of the campaign, so that the corpus, images and examination are the same.
+//! A symbolic worker takes a test case, runs it once while its path is recorded, and replays the path (`brownout-symex`). For each branch
+//! that depends on the input it solves for an input that goes the other way, first for those that lead to most persistent memory. The
+//! executor runs what was solved like any other input of the campaign, so that the corpus, images and examination are the same.
 //!
 //! | file | idea |
 //! |---|---|
@@ -13,8 +13,8 @@
 //! | `branches` | which branches went both ways, and why others did not |
 //! | `symbolic_worker` | the loop |
 //!
-//! Can miss: paths that differ by their interleaving; what the target does with symbolic bytes in other processes; branches on values that replay has
-//! made concrete, which are counted.
+//! Can miss: paths that differ by their interleaving; what the target does with symbolic bytes in other processes; branches on values that
+//! replay has made concrete, which are counted.
 
 mod branches;
 mod path_directions;

@@ -1,8 +1,8 @@
 //! The directions of a path: where it went at each choice that depends on the input.
 //!
-//! Paths are equal if their directions are, and the values that replay has made concrete on the way: with another value, the same directions can
-//! lead elsewhere. An input that was solved for another direction at one choice must take the same ones before it and another one there; if it
-//! does not, replay or the solver has missed something, and the input *diverges*.
+//! Paths are equal if their directions are, and the values that replay has made concrete on the way: with another value, the same
+//! directions can lead elsewhere. An input that was solved for another direction at one choice must take the same ones before it and
+//! another one there; if it does not, replay or the solver has missed something, and the input *diverges*.
 
 use brownout_symex::{Constraint, ConstraintKind, ReplayedPath};
 use rustc_hash::FxHashMap;

@@ -1,7 +1,8 @@
 //! The code of the target, and how much persistent memory it leads to (`brownout_symex::PmGuide`, Agamotto §2.4.3).
 //!
-//! The functions of each module that a path has loaded are added to the guide, but for C libraries and language runtimes: everything calls them, and what they
-//! copy and print is rarely persistent. Calls of libraries for persistent memory, and of `msync`, are operations by their names.
+//! The functions of each module that a path has loaded are added to the guide, but for C libraries and language runtimes: everything calls
+//! them, and what they copy and print is rarely persistent. Calls of libraries for persistent memory, and of `msync`, are operations by
+//! their names.
 //!
 //! Can miss: code without symbols; operations in functions that are not called by name, until a path has reached them.
 

@@ -1,9 +1,10 @@
 //! What symbolic workers share: test cases that wait, what was tried, and figures.
 //!
-//! The search is generational: what is solved from a path takes another direction at one of its choices, and what is solved from that differs behind it. A direction is tried once for each
-//! starting image and each sequence of directions before it. Test cases are taken in the order of how much persistent memory their last direction leads to; those
-//! that lead to none come last and are not discarded. Among equals, those come first whose executions have shown something new, then those with a direction
-//! that no path has made that often, so that loops are entered one iteration further before everything else about the last one is tried.
+//! The search is generational: what is solved from a path takes another direction at one of its choices, and what is solved from that
+//! differs behind it. A direction is tried once for each starting image and each sequence of directions before it. Test cases are taken in
+//! the order of how much persistent memory their last direction leads to; those that lead to none come last and are not discarded. Among
+//! equals, those come first whose executions have shown something new, then those with a direction that no path has made that often, so
+//! that loops are entered one iteration further before everything else about the last one is tried.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;

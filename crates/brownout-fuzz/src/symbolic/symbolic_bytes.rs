@@ -1,7 +1,7 @@
 //! Which bytes are symbolic, as the user writes it: `stdin`, `file:PATH`, `arg:N`, `env:NAME` or `pm:PATH`, each with an optional `@RANGE`.
 //!
-//! A range is `START..END`, `START..`, `..END` or one number, in bytes from 0, without END. The last `@` that is followed by a range begins it, so paths may
-//! contain `@`.
+//! A range is `START..END`, `START..`, `..END` or one number, in bytes from 0, without END. The last `@` that is followed by a range begins
+//! it, so paths may contain `@`.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! The loop of a symbolic worker: takes a test case, replays its path, solves for the directions that it did not take, and runs what was solved.
+//! The loop of a symbolic worker: takes a test case, replays its path, solves for the directions that it did not take, and runs what was
+//! solved.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -527,7 +528,8 @@ fn note(state: &mut SearchState, path: &ReplayedPath, followed: Option<bool>) {
     }
 }
 
-/// The directions of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority of the next one.
+/// The directions of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority
+/// of the next one.
 fn candidates(
     state: &mut SearchState,
     path: &ReplayedPath,

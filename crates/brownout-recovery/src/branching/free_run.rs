@@ -62,7 +62,8 @@ pub(crate) struct FreeOutcome {
 }
 
 impl BranchingRecovery {
-    /// Runs recovery on an image that has the common start, and differs from others only in bytes that differ. How it ends is not known yet.
+    /// Runs recovery on an image that has the common start, and differs from others only in bytes that differ. How it ends is not known
+    /// yet.
     pub(crate) fn run_freely(
         &mut self,
         image: &[Option<Content>],

@@ -5,8 +5,8 @@
 //! image starts from the last process that has read only what this image shows, too: at the latest, from the first read of such a byte.
 //!
 //! What runs have read, and how they ended, is kept in a [tree](question_tree). An image whose bytes lead to a known end needs no run.
-//! A strategy that explores says at which reads processes are to be kept ([`ReadGuide`]); for images that come one by one, [`free_run`] decides. The
-//! latter can share what they learn ([`SharedStarts`]).
+//! A strategy that explores says at which reads processes are to be kept ([`ReadGuide`]); for images that come one by one, [`free_run`]
+//! decides. The latter can share what they learn ([`SharedStarts`]).
 //!
 //! Recoveries that change what copies of a process share (files, other processes, threads) cannot run in this way;
 //! [`BranchingError::RunAnew`] has the reason.

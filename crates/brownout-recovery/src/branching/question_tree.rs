@@ -1,8 +1,8 @@
 //! The questions that runs of a recovery have met, the answers, and how the runs ended: what recovery does, as a function of what it reads
 //! (Jaaru, ASPLOS'21, §4).
 //!
-//! An image whose bytes lead only through known answers to a known end needs no run. A run that does something else than an earlier one after the
-//! same answers contradicts the tree: recovery then depends on something else than what it reads.
+//! An image whose bytes lead only through known answers to a known end needs no run. A run that does something else than an earlier one
+//! after the same answers contradicts the tree: recovery then depends on something else than what it reads.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

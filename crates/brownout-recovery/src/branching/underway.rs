@@ -1,8 +1,8 @@
 //! Runs that are under way, so that runners side by side do not find out the same at the same time.
 //!
-//! Images that come one after the other often make recovery read the same bytes. While a runner runs recovery on one of them, another runner would
-//! not know yet how it ends on the next one, and would run it, too. It should take another image meanwhile, and this one when its end is
-//! known.
+//! Images that come one after the other often make recovery read the same bytes. While a runner runs recovery on one of them, another
+//! runner would not know yet how it ends on the next one, and would run it, too. It should take another image meanwhile, and this one when
+//! its end is known.
 
 use std::sync::Arc;
 

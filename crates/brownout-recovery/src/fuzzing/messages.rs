@@ -1,5 +1,5 @@
-//! The messages between a [`FuzzSandbox`](super::FuzzSandbox) and the host of its target. What does not fit into a packet is in a file that both
-//! have.
+//! The messages between a [`FuzzSandbox`](super::FuzzSandbox) and the host of its target. What does not fit into a packet is in a file that
+//! both have.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

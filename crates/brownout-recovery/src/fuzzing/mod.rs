@@ -1,8 +1,8 @@
 //! A target that is executed again and again in a sandbox: [`brownout_engine::fuzz`], with everything that executions write kept private.
 //!
-//! The engine runs in a host inside the sandbox (`sandbox_server/fuzz_host`), where the persistent files are private; what executions write to other
-//! files goes to a layer that is discarded. After an execution that has written other files, the sandbox is renewed before the next one, so that
-//! no execution sees what another has done.
+//! The engine runs in a host inside the sandbox (`sandbox_server/fuzz_host`), where the persistent files are private; what executions write
+//! to other files goes to a layer that is discarded. After an execution that has written other files, the sandbox is renewed before the
+//! next one, so that no execution sees what another has done.
 //!
 //! What it can miss: processes that an execution leaves behind run until the sandbox is renewed.
 
@@ -74,8 +74,8 @@ pub struct FuzzSandbox {
 }
 
 impl FuzzSandbox {
-    /// Starts a target in a sandbox. `recovery` says how the sandbox is to be; its command is not run. The persistent files of the target need not exist;
-    /// executions start on `image`.
+    /// Starts a target in a sandbox. `recovery` says how the sandbox is to be; its command is not run. The persistent files of the target
+    /// need not exist; executions start on `image`.
     pub fn start(
         server: &SandboxServerCommand,
         recovery: &Recovery,
@@ -123,7 +123,8 @@ impl FuzzSandbox {
         self.renewals
     }
 
-    /// Lets the following executions start on an image. If the target uses its persistent files before its input, what this shows is returned.
+    /// Lets the following executions start on an image. If the target uses its persistent files before its input, what this shows is
+    /// returned.
     pub fn set_image(
         &mut self,
         image: &[Option<Content>],

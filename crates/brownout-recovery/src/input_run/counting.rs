@@ -1,9 +1,9 @@
 //! Counts the transitions between operations on persistent memory, and the parts of the code that were executed (PMFuzz §3.3, §4.2).
 //!
-//! An operation is a load, store, flush or fence, a sync, or a call of a watched function. Its identity is its instruction and, if that is in a library,
-//! the innermost call from outside of libraries; otherwise all calls of `memcpy` would be one operation. A transition leads from an
-//! operation to the next one of the same thread. Unlike PMFuzz, which adds identities up in a map of 64 KiB, transitions are distinguished
-//! exactly.
+//! An operation is a load, store, flush or fence, a sync, or a call of a watched function. Its identity is its instruction and, if that is
+//! in a library, the innermost call from outside of libraries; otherwise all calls of `memcpy` would be one operation. A transition leads
+//! from an operation to the next one of the same thread. Unlike PMFuzz, which adds identities up in a map of 64 KiB, transitions are
+//! distinguished exactly.
 //!
 //! Can miss: operations on files that the target maps but that are not persistent count, too, because that is known only at the end.
 

@@ -1,7 +1,7 @@
 //! The path of a target from the first symbolic byte on (`brownout_engine::PathRecording`), for symbolic replay.
 //!
-//! The answer is a file: the length of a [`PathObservation`], the observation, and the records. Recording an instruction takes much longer than executing it, so the
-//! caller gives such runs more time; a path that is cut off by the time limit is what was recorded until then.
+//! The answer is a file: the length of a [`PathObservation`], the observation, and the records. Recording an instruction takes much longer
+//! than executing it, so the caller gives such runs more time; a path that is cut off by the time limit is what was recorded until then.
 
 use std::collections::BTreeSet;
 use std::fs::File;

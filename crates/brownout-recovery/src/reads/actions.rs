@@ -30,8 +30,8 @@ pub struct RecoveryActions {
 }
 
 impl RecoveryActions {
-    /// Of a recovery whose events are in `trace`. `files` are the numbers of the persistent files that it mapped, by those that they have in
-    /// the trace.
+    /// Of a recovery whose events are in `trace`. `files` are the numbers of the persistent files that it mapped, by those that they have
+    /// in the trace.
     pub fn new(
         sizes: Vec<Option<u64>>,
         events_before_reads: Vec<u64>,
@@ -62,8 +62,8 @@ impl RecoveryActions {
             .map(|&(file, number)| (FileId(file), number))
     }
 
-    /// The content that each mapped persistent file has before the first event, if the persistent files are as in `image`, by its number in the
-    /// trace.
+    /// The content that each mapped persistent file has before the first event, if the persistent files are as in `image`, by its number in
+    /// the trace.
     pub fn contents<'i>(
         &self,
         image: &'i [Option<Content>],

@@ -107,8 +107,8 @@ impl RecoveryRunner {
         self.decide(image, task, attempt, observation)
     }
 
-    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does. If possible it does so with a copy of a process of an earlier run that has read the
-    /// same bytes until then, and keeps processes where `guide` says that others will be wanted.
+    /// Runs recovery as [`attempt_observed`](Self::attempt_observed) does. If possible it does so with a copy of a process of an earlier
+    /// run that has read the same bytes until then, and keeps processes where `guide` says that others will be wanted.
     pub fn attempt_branch(
         &mut self,
         image: &[Option<Content>],

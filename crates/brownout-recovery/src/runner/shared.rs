@@ -36,7 +36,8 @@ struct Ended {
 }
 
 impl RecoveryRunner {
-    /// Runs recovery as [`attempt_briefly`](Self::attempt_briefly) does, unless it is known how it ends or it can share its start with others.
+    /// Runs recovery as [`attempt_briefly`](Self::attempt_briefly) does, unless it is known how it ends or it can share its start with
+    /// others.
     pub fn attempt_shared(
         &mut self,
         image: &[Option<Content>],

@@ -1,8 +1,8 @@
 //! Processes that recovery leaves behind when its first process has ended. They are killed, and no verdict depends on them: if they
 //! do the work of recovery, nothing is tested.
 //!
-//! A helper that ends soon after is harmless, unless it uses the persistent files. What a process does that ends in the instant until the end of
-//! the first process is noticed, is not known; it is reported that there was one.
+//! A helper that ends soon after is harmless, unless it uses the persistent files. What a process does that ends in the instant until the
+//! end of the first process is noticed, is not known; it is reported that there was one.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

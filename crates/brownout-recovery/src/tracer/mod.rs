@@ -118,8 +118,8 @@ impl Tracer {
 
     /// Where a run failed that ended with `end`; nothing if no program failed.
     ///
-    /// A shell ends as its last command did. So the process that failed is the last program that ended in this way. If there is none, the script
-    /// has noticed by other means, such as `diff`, what a program did wrong: the last one that crashed, or else the last one that
+    /// A shell ends as its last command did. So the process that failed is the last program that ended in this way. If there is none, the
+    /// script has noticed by other means, such as `diff`, what a program did wrong: the last one that crashed, or else the last one that
     /// failed.
     pub fn frames(&self, end: End) -> Vec<RawFrame> {
         let same = |failure: &Failure| match (end, failure.end) {

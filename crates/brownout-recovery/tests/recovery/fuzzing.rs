@@ -10,8 +10,8 @@ use brownout_trace::replay::Content;
 
 use super::*;
 
-/// Adds to a counter in the pool as often as there are lines, writes a log if a line is `log`, and returns how often it has been started, as far
-/// as the log shows.
+/// Adds to a counter in the pool as often as there are lines, writes a log if a line is `log`, and returns how often it has been started,
+/// as far as the log shows.
 const TARGET: &str = r#"
 #include <fcntl.h>
 #include <stdio.h>

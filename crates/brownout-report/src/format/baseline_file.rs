@@ -1,4 +1,5 @@
-//! `baseline.json`: the findings of a run as a [`Baseline`](crate::Baseline), also those that were known before, with what the source lines were at the time.
+//! `baseline.json`: the findings of a run as a [`Baseline`](crate::Baseline), also those that were known before, with what the source lines
+//! were at the time.
 
 use std::io;
 

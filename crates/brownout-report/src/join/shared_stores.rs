@@ -3,8 +3,8 @@
 //! An update that is not atomic fails in many ways: with a first part of it, with a second, with the first lost in the cache. The search
 //! for causes leads to a few of its stores each time, and recovery fails elsewhere. Crash findings are one if a store that is there
 //! is the same for both, or one that is missing: the same line, called in the same way. If recovery fails with a first store and without a
-//! second that had not been made yet, no order of the two helps, so a crash that loses the first and keeps the second is the same finding. If a
-//! finding of lint explains them, it must be the same one.
+//! second that had not been made yet, no order of the two helps, so a crash that loses the first and keeps the second is the same finding.
+//! If a finding of lint explains them, it must be the same one.
 //!
 //! Can join too much: two updates that each miss the store of a third.
 

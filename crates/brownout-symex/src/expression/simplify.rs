@@ -3,8 +3,8 @@
 use super::{BinaryOperation, Dag, Expr, Node, ones};
 
 impl Dag {
-    /// A simpler expression that is equal to the operation, if one is known. Constants, of which there is at most one, come second where the
-    /// operation commutes. `width` is that of the result.
+    /// A simpler expression that is equal to the operation, if one is known. Constants, of which there is at most one, come second where
+    /// the operation commutes. `width` is that of the result.
     pub(super) fn simplified(
         &mut self,
         operation: BinaryOperation,

@@ -2,8 +2,9 @@
 //!
 //! Pointers come from calls of `mmap` (unless the mapping is known to be anonymous) and of functions that return where a pool is mapped
 //! or an object is. A register that is computed from such a pointer is one, and so is what is loaded through one. They are followed through
-//! registers, places on the stack, variables of the file, and arguments and results of calls within the file; calls through pointers may reach
-//! each function whose address is taken. Functions are analysed again until nothing is added: what a function gets from one caller, it returns to all.
+//! registers, places on the stack, variables of the file, and arguments and results of calls within the file; calls through pointers may
+//! reach each function whose address is taken. Functions are analysed again until nothing is added: what a function gets from one caller,
+//! it returns to all.
 //!
 //! The analysis over-approximates what it follows. It can miss pointers that are kept in objects of ordinary memory, passed to functions of
 //! other files or on the stack, or moved through vector registers, and it takes functions apart as symbols and unwind tables do.

@@ -20,8 +20,8 @@ pub struct CampaignArgs {
 
     /// Where to write the results [default: brownout.out]
     ///
-    /// A campaign of the same program in DIR is continued; other results of brownout in DIR are replaced. A directory that holds anything else is
-    /// refused.
+    /// A campaign of the same program in DIR is continued; other results of brownout in DIR are replaced. A directory that holds anything
+    /// else is refused.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 

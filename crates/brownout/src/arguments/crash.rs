@@ -183,11 +183,11 @@ pub struct CrashTestArgs {
     /// Leave out behaviours that earlier runs with the same FILE have tested, and add those that this run tests, with the strategies
     /// representative and exhaustive
     ///
-    /// FILE is created if it does not exist. With the strategy exhaustive, recovery is not run where it can only read what it has read in the test of
-    /// another recording and passed, with the same recovery (command, options, program and environment). With the strategy
-    /// representative, an update behaviour is left out if one that represents it has passed with the same recovery
-    /// (command, options and program), and if no source line has changed that stores something during it or makes it durable. One that
-    /// failed is always tested again. The results say how many were left out.
+    /// FILE is created if it does not exist. With the strategy exhaustive, recovery is not run where it can only read what it has read in
+    /// the test of another recording and passed, with the same recovery (command, options, program and environment). With the strategy
+    /// representative, an update behaviour is left out if one that represents it has passed with the same recovery (command, options and
+    /// program), and if no source line has changed that stores something during it or makes it durable. One that failed is always tested
+    /// again. The results say how many were left out.
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
 

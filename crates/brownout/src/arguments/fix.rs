@@ -11,8 +11,8 @@ use super::{ConfigArgs, Format, duration};
 ///
 /// Prints what is repaired and why the rest is not, and a unified diff that `git apply` takes. Each repair is tried in the recorded
 /// trace first: with the added flushes and fences, the finding must be gone. Then the program is run again in a private view, while they
-/// are executed, and checked. Neither shows that the edited source computes the right addresses; with --build, the program is built from the
-/// edited sources instead, recorded and checked again, and only what is gone then is called proven. The sources are changed only with
+/// are executed, and checked. Neither shows that the edited source computes the right addresses; with --build, the program is built from
+/// the edited sources instead, recorded and checked again, and only what is gone then is called proven. The sources are changed only with
 /// --apply.
 ///
 /// Exits with 0 if all findings that are named, or all that can be repaired if none is named, are repaired and the running or the rebuilt

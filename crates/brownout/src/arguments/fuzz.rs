@@ -14,9 +14,9 @@ use super::values::{duration, length};
 /// Generate inputs and persistent files for a program, and report the bugs that they reach
 ///
 /// The program runs many times, each time on an input and on the persistent files of one of: none, those that you have, those that an
-/// earlier input has left, or those that a loss of power during an earlier input can leave. Your own files are never written. Inputs that take the program along a
-/// new path through persistent memory are recorded once, and examined as `brownout check` does. A program that crashes or hangs is a
-/// finding, too.
+/// earlier input has left, or those that a loss of power during an earlier input can leave. Your own files are never written. Inputs that
+/// take the program along a new path through persistent memory are recorded once, and examined as `brownout check` does. A program that
+/// crashes or hangs is a finding, too.
 ///
 /// The input replaces @@ in ARGS with the path of a file; without @@, it is standard input. With --server, it is what clients send to the
 /// program.
@@ -33,8 +33,8 @@ use super::values::{duration, length};
 pub struct FuzzArgs {
     /// The program is a server: the input is what clients send to the socket at which it listens
     ///
-    /// A line of two percent signs in the input begins another connection. When the input is consumed and all threads wait, the program is asked to end
-    /// by SIGTERM, and killed if it waits again. The network is private, so that ports are free.
+    /// A line of two percent signs in the input begins another connection. When the input is consumed and all threads wait, the program is
+    /// asked to end by SIGTERM, and killed if it waits again. The network is private, so that ports are free.
     #[arg(long, conflicts_with = "symex")]
     pub server: bool,
 

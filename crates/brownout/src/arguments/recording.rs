@@ -19,8 +19,8 @@ pub struct RecordingArgs {
     ///
     /// FUNCTION is a name from a symbol table, or the demangled name of a function of the program or of a library that it is
     /// linked with. A demangled name may be given with or without parameters and namespaces, and may contain `*`. Names from
-    /// symbol tables are also found in other programs that it runs and in libraries that it loads. Can be given more than once. Calls of libpmemobj's transactional
-    /// functions are always recorded, equal ones that only ask for the root object once.
+    /// symbol tables are also found in other programs that it runs and in libraries that it loads. Can be given more than once. Calls of
+    /// libpmemobj's transactional functions are always recorded, equal ones that only ask for the root object once.
     #[arg(long = "watch", value_name = "FUNCTION")]
     pub watched: Vec<String>,
 

@@ -6,9 +6,9 @@ use clap::Args;
 
 /// Rebuild the crash image of a finding and run recovery on it again, or the program on the input of a finding
 ///
-/// A finding of `brownout fuzz` that needs no crash is repeated by running the program on its input and its persistent files; the exit code is 1 if
-/// that shows it again. Recovery runs in the working directory and with the environment of the run, as far as the results directory has it. The
-/// exit code is 0 if recovery passes this time and 1 if it fails.
+/// A finding of `brownout fuzz` that needs no crash is repeated by running the program on its input and its persistent files; the exit code
+/// is 1 if that shows it again. Recovery runs in the working directory and with the environment of the run, as far as the results directory
+/// has it. The exit code is 0 if recovery passes this time and 1 if it fails.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   brownout replay brownout.out 3f2a

@@ -12,13 +12,13 @@ use super::values::{duration, size};
 ///
 /// The program runs on an input while brownout records each instruction from the first byte of the input on. The recording is
 /// replayed with the input as unknowns, and brownout solves for inputs that take other branches: those first that lead to most
-/// code which modifies persistent memory. This finds what mutation does not: magic values, keywords, decimal fields, checksums. Inputs that take the program along a
-/// new path through persistent memory are examined as `brownout check` does. Your own files are never written.
+/// code which modifies persistent memory. This finds what mutation does not: magic values, keywords, decimal fields, checksums. Inputs that
+/// take the program along a new path through persistent memory are examined as `brownout check` does. Your own files are never written.
 ///
 /// The input replaces @@ in ARGS with the path of a file; without @@, it is standard input.
 ///
-/// Results are those of `brownout fuzz`. The campaign ends when nothing is left to solve, after --time-limit, or at Ctrl-C. The same command with the
-/// same --out continues it. docs/symex.md says more.
+/// Results are those of `brownout fuzz`. The campaign ends when nothing is left to solve, after --time-limit, or at Ctrl-C. The same
+/// command with the same --out continues it. docs/symex.md says more.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   brownout symex --time-limit 10m -- ./kvstore /mnt/pmem/pool
@@ -30,11 +30,12 @@ use super::values::{duration, size};
 pub struct SymexArgs {
     /// Solve for these bytes [default: the input]
     ///
-    /// stdin: standard input. file:PATH: the file at PATH; file:@@: the input in place of @@. arg:N: argument N of the program, from 1. env:NAME: the value of an environment
-    /// variable. pm:PATH: a persistent file as the program finds it; bugs found that way are warnings, because no run may be able to leave such a file. Can be given more
-    /// than once.
+    /// stdin: standard input. file:PATH: the file at PATH; file:@@: the input in place of @@. arg:N: argument N of the program, from 1.
+    /// env:NAME: the value of an environment variable. pm:PATH: a persistent file as the program finds it; bugs found that way are
+    /// warnings, because no run may be able to leave such a file. Can be given more than once.
     ///
-    /// Each can end with @RANGE, in bytes from 0: stdin@4..20 is bytes 4 to 19, stdin@4.. all from byte 4 on, stdin@4 is one byte. The other bytes stay as the seeds have them.
+    /// Each can end with @RANGE, in bytes from 0: stdin@4..20 is bytes 4 to 19, stdin@4.. all from byte 4 on, stdin@4 is one byte. The
+    /// other bytes stay as the seeds have them.
     #[arg(long, value_name = "SOURCE[@RANGE]", value_parser = symbolic_source)]
     pub symbolic: Vec<SymbolicBytes>,
 

@@ -1,7 +1,8 @@
-//! `brownout fuzz` and `brownout symex`: generate inputs and images, and examine those that take the program along a new path through persistent memory.
+//! `brownout fuzz` and `brownout symex`: generate inputs and images, and examine those that take the program along a new path through
+//! persistent memory.
 //!
-//! Workers of the campaign run the program. This thread receives what they find, examines it with the machinery of `check`, and says how far
-//! it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
+//! Workers of the campaign run the program. This thread receives what they find, examines it with the machinery of `check`, and says how
+//! far it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
 
 mod approach;
 mod discovery_check;

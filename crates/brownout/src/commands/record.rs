@@ -91,8 +91,8 @@ fn check_output(path: &Path) -> Result<bool, Failure> {
     Ok(is_file)
 }
 
-/// Records, and prints a warning if not everything could be. What else went wrong is in the notes, for the caller to print. `scope` is that of a crash test of the trace, if it is
-/// already known.
+/// Records, and prints a warning if not everything could be. What else went wrong is in the notes, for the caller to print. `scope` is that
+/// of a crash test of the trace, if it is already known.
 pub fn record(
     arguments: &RecordArgs,
     scope: Option<&Scope>,

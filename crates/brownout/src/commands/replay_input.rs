@@ -1,4 +1,5 @@
-//! Replays a finding of `brownout fuzz` that is about the program itself: runs it again on the input and the persistent files of the finding.
+//! Replays a finding of `brownout fuzz` that is about the program itself: runs it again on the input and the persistent files of the
+//! finding.
 //!
 //! A program that crashed or hung runs natively. For a finding of lint or of the search for races, the program is recorded again, and the
 //! recording is examined.

@@ -1,10 +1,11 @@
-//! Runs a server natively with a client beside it, as brownout's engine does inside of the process: for failures that have to happen without the
-//! engine, too, and for the debugger.
+//! Runs a server natively with a client beside it, as brownout's engine does inside of the process: for failures that have to happen
+//! without the engine, too, and for the debugger.
 //!
-//! This process becomes the server; the client is a child of it. It connects to the socket at which somebody in this private network listens,
-//! sends each part of the input over a connection, and then ends the server.
+//! This process becomes the server; the client is a child of it. It connects to the socket at which somebody in this private network
+//! listens, sends each part of the input over a connection, and then ends the server.
 //!
-//! What it can miss: when the input is consumed is not known exactly here. The server counts as waiting when none of its threads has run for a while.
+//! What it can miss: when the input is consumed is not known exactly here. The server counts as waiting when none of its threads has run
+//! for a while.
 
 use std::fs;
 use std::io::{self, Read, Write};

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Its keys are the options of the command line without the leading dashes. The relative paths of `expect-output`,
-//! `expect-one-of` and `memory` start in the directory of the file; `recover` and `client` are commands, which run in the working directory.
+//! `expect-one-of` and `memory` start in the directory of the file; `recover` and `client` are commands, which run in the working
+//! directory.
 
 use std::path::{Path, PathBuf};
 

@@ -5,8 +5,9 @@
 //! its pointer arguments; that of the store itself counts the pointer through which it stores, over all calls of its function. A call
 //! site without pointer arguments, and all above it, are no candidates: nothing is saved there. Ties go to the innermost.
 //!
-//! Hippocrates counts aliases in the program text; here calls are counted while the program runs ([`pointer_counts`](mod@super::pointer_counts)). A place
-//! at which volatile memory would be flushed comes last, whatever its score: the repair would add a performance finding.
+//! Hippocrates counts aliases in the program text; here calls are counted while the program runs
+//! ([`pointer_counts`](mod@super::pointer_counts)). A place at which volatile memory would be flushed comes last, whatever its score: the
+//! repair would add a performance finding.
 
 use brownout_fix::PointerParameters;
 use brownout_report::Frame;

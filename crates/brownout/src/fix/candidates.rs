@@ -1,8 +1,9 @@
 //! Which repairs are tried for a finding, in which order.
 //!
-//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2), or at the caller of a function that copies (§3.4.2.4): a flush first, and a flush with a fence if no later
-//! fence of the thread suffices. A missing fence goes after the loop around the flush, or after the flush; if a wrapper flushes, at its
-//! caller first. Candidates above the function of the deadline (`deadline`) are never tried, nor a loop or call that contains it.
+//! A store that is not flushed is repaired in the function that makes it (§3.4.2.2), or at the caller of a function that copies (§3.4.2.4):
+//! a flush first, and a flush with a fence if no later fence of the thread suffices. A missing fence goes after the loop around the flush,
+//! or after the flush; if a wrapper flushes, at its caller first. Candidates above the function of the deadline (`deadline`) are never
+//! tried, nor a loop or call that contains it.
 //!
 //! Where the order of two stores matters (a pointer and its target, a confirmed `delayed-persist`, data that another thread reads), the
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.

@@ -101,8 +101,8 @@ fn repaired(repairs: &mut Repairs) -> impl Iterator<Item = &mut FindingRepair> {
     findings.filter(|repair| repair.is_repaired())
 }
 
-/// Findings that the recorded program does not have, of a kind that a repair must not add. A flush or fence that does nothing is known if its function had
-/// another one: what repairs have moved is not new. A bug is known only if it is the same one.
+/// Findings that the recorded program does not have, of a kind that a repair must not add. A flush or fence that does nothing is known if
+/// its function had another one: what repairs have moved is not new. A bug is known only if it is the same one.
 fn new_findings(findings: &[Finding], before: &Report) -> Vec<Finding> {
     let suppressed = before.suppressed().iter();
     let suppressed = suppressed.map(|suppressed| &suppressed.finding);

@@ -7,7 +7,8 @@
 //!
 //! Of several executions of a store, the one with the innermost deadline counts. The function of the deadline is the innermost one that
 //! the stacks of the store and of the deadline have in common; two calls of it by one call site are not distinguished, which can only
-//! make the deadline stricter. Can miss: releases of locks that are known only by their atomic instructions; failure points in other threads.
+//! make the deadline stricter. Can miss: releases of locks that are known only by their atomic instructions; failure points in other
+//! threads.
 
 use std::ops::ControlFlow;
 

@@ -1,8 +1,8 @@
 //! Checks of a program in a private view of the file system: with other sources, or with operations that are added while it runs.
 //!
 //! The view is that of the sandbox in which recoveries run: the whole file system, in which everything that is written goes to
-//! a layer that is discarded. The user's sources, objects, programs and pools stay as they are. The persistent files are what they were when the
-//! program was recorded.
+//! a layer that is discarded. The user's sources, objects, programs and pools stay as they are. The persistent files are what they were
+//! when the program was recorded.
 //!
 //! Can miss: what depends on the environment of the recorded run, as far as it is not that of this process.
 

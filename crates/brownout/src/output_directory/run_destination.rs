@@ -31,7 +31,8 @@ fn get() -> Option<(PathBuf, Stage)> {
     destination.unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The results of this process will go to `path`. To be called before anything can fail. A campaign stays as it is if a command cannot use it.
+/// The results of this process will go to `path`. To be called before anything can fail. A campaign stays as it is if a command cannot use
+/// it.
 pub fn plan(path: &Path) {
     if is_campaign(path) {
         return;

@@ -1,4 +1,4 @@
-/* A table whose size is never made durable, and whose entries can be announced before they are durable. Recovery says the same about both. */
+/* A table whose size is never durable, and whose entries can be announced before they are durable; recovery says the same of both. */
 #include <fcntl.h>
 #include <immintrin.h>
 #include <stdint.h>

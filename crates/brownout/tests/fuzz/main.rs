@@ -1,4 +1,5 @@
-//! `brownout fuzz`: inputs and images are generated, what they reach is found and can be replayed, and a campaign can be ended and continued.
+//! `brownout fuzz`: inputs and images are generated, what they reach is found and can be replayed, and a campaign can be ended and
+//! continued.
 
 mod inputs;
 mod servers;

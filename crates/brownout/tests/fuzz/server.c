@@ -1,4 +1,4 @@
-/* A store behind a socket: of TCP, or at the path in the second argument. The first connection is served well. A `boom` over another one after
+/* A store behind a socket: of TCP, or at the path in the second argument. The first connection is served. A `boom` over another one after
    a `put` ends the server. `closed` is written when the server is asked to end. */
 #include <fcntl.h>
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-/* A store with a step that only few inputs reach: the test chooses the condition. The step forgets a flush, unless it is compiled as the clean twin. */
+/* A store with a step that only few inputs reach; the test chooses the condition. The step forgets a flush, except in the clean twin. */
 #include <fcntl.h>
 #include <immintrin.h>
 #include <stdint.h>

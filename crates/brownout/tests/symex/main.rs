@@ -1,4 +1,5 @@
-//! `brownout symex`: bugs behind conditions that mutation does not meet are found with an input that meets them, and nothing is reported that is not there.
+//! `brownout symex`: bugs behind conditions that mutation does not meet are found with an input that meets them, and nothing is reported
+//! that is not there.
 
 #[path = "../test_dir/mod.rs"]
 mod test_dir;

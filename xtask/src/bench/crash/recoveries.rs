@@ -1,9 +1,9 @@
-//! Recoveries a second, in three ways: started by fork and exec alone, by `brownout crash` natively, and by `brownout crash` with shared starts.
-//! Rounds are interleaved and the best of each counts.
+//! Recoveries a second, in three ways: started by fork and exec alone, by `brownout crash` natively, and by `brownout crash` with shared
+//! starts. Rounds are interleaved and the best of each counts.
 //!
-//! How much shared starts save depends on what recovery does before it first reads a byte that differs between images, and on how many images
-//! make it read the same. A copy has to do all that comes after the read at which it is made, so with shared starts recoveries take at
-//! least the time of that part. Hence three cases:
+//! How much shared starts save depends on what recovery does before it first reads a byte that differs between images, and on how many
+//! images make it read the same. A copy has to do all that comes after the read at which it is made, so with shared starts recoveries take
+//! at least the time of that part. Hence three cases:
 //!
 //! - `snapshot_journal` verifies and indexes a snapshot, which is the same in each image, and then reads its journal. Nearly all of
 //!   its work is shared. This is the case that shared starts are for, and has the aim of three times fork and exec.

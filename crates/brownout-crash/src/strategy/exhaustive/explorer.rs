@@ -1,9 +1,9 @@
 //! Learns the behaviours of recovery from runs, for all crashes at once (Jaaru §4, BuildMayReadFrom and UpdateRanges).
 //!
 //! A run shows what recovery reads. For each read, the [situations](super::situations) in which recovery can get there are divided by
-//! the bytes that the read can see: a node for each byte string, with the situations in which it is possible. Which it is depends on the unit
-//! that is read and on what recovery has read of the same unit before, and changes only when the unit changes: the bytes are
-//! computed once for each [version](super::versions::Version) of the unit. A node that no run has reached, and that can be reached, is wanted.
+//! the bytes that the read can see: a node for each byte string, with the situations in which it is possible. Which it is depends on the
+//! unit that is read and on what recovery has read of the same unit before, and changes only when the unit changes: the bytes are computed
+//! once for each [version](super::versions::Version) of the unit. A node that no run has reached, and that can be reached, is wanted.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -48,7 +48,8 @@ impl KnownRuns {
         self.waiting
     }
 
-    /// What a run did after a crash of the target, whose stores persist in the same way; `None` if it has written bytes that are not observed.
+    /// What a run did after a crash of the target, whose stores persist in the same way; `None` if it has written bytes that are not
+    /// observed.
     pub fn acted(
         &mut self,
         actions: &RecoveryActions,

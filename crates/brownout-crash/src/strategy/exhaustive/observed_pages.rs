@@ -1,9 +1,9 @@
 //! Which pages are observed if behaviours of other recordings are to be used, or to be remembered for others.
 //!
-//! A remembered run decides an image of this recording only if each page that can differ from the run's images was observed in it: those that differ between
-//! the crashes of this recording, and those that are certain in both and not the same. If there are such runs, the pages that were
-//! observed in them are observed here, too; of several possibilities that which saves most runs. Otherwise these are the pages that this recording needs, together with those of all that
-//! is remembered, so that runs of this one serve all of these recordings.
+//! A remembered run decides an image of this recording only if each page that can differ from the run's images was observed in it: those
+//! that differ between the crashes of this recording, and those that are certain in both and not the same. If there are such runs, the
+//! pages that were observed in them are observed here, too; of several possibilities that which saves most runs. Otherwise these are the
+//! pages that this recording needs, together with those of all that is remembered, so that runs of this one serve all of these recordings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub struct ObservedPages<'m> {
 }
 
 impl<'m> ObservedPages<'m> {
-    /// The pages that can be observed, with the remembered runs for which they are; at least one possibility, unless it is not known what is the
-    /// same after all crashes.
+    /// The pages that can be observed, with the remembered runs for which they are; at least one possibility, unless it is not known what
+    /// is the same after all crashes.
     pub fn possibilities(known: &'m ExploredBehaviours, stores: &RecordedStores) -> Vec<Self> {
         let Some(own) = own_pages(stores) else {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! Tries the findings of lint: once everything is explored, recovery runs natively on the images in which exactly the stores of a finding are lost.
+//! Tries the findings of lint: once everything is explored, recovery runs natively on the images in which exactly the stores of a finding
+//! are lost.
 //!
 //! Such images are among the explored states, so most of them need no further run: an equal image was recovered before. The others show
 //! recovery only bytes that it has read before, and are run to have their verdicts.

@@ -1,8 +1,8 @@
 //! When a crash is tried during an update behaviour: from its first store until all its stores are guaranteed, or to the end of the run.
 //!
-//! A store can only be lost before it is guaranteed, so the last failure point before each guarantee of the behaviour is a crash time: everything
-//! that other code has stored until then is there too. The first failure point after its last store is another one, and, if there is a
-//! long time between the two, some in between: a field that is not flushed may do harm only while another object refers to it.
+//! A store can only be lost before it is guaranteed, so the last failure point before each guarantee of the behaviour is a crash time:
+//! everything that other code has stored until then is there too. The first failure point after its last store is another one, and, if
+//! there is a long time between the two, some in between: a field that is not flushed may do harm only while another object refers to it.
 
 use brownout_model::{PersistOrder, StoreNumber, Time};
 

@@ -1,8 +1,8 @@
 //! The crash images with which update behaviours are tried.
 //!
-//! An image has everything that was issued before the behaviour. Of its stores it has what a [state](super::loss_sets) says. What other code
-//! has stored since is there completely or, in a second image, only as far as it is guaranteed: that shows wrong orders between objects, such
-//! as a pointer without its node. All images are choices of the persistency model, so a crash can leave each of them.
+//! An image has everything that was issued before the behaviour. Of its stores it has what a [state](super::loss_sets) says. What other
+//! code has stored since is there completely or, in a second image, only as far as it is guaranteed: that shows wrong orders between
+//! objects, such as a pointer without its node. All images are choices of the persistency model, so a crash can leave each of them.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

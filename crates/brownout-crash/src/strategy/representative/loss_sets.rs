@@ -1,9 +1,9 @@
 //! Which stores of an update behaviour a crash loses.
 //!
-//! The stores to a unit are a chain: a crash keeps some of its first ones. A non-temporal store is a chain of its own. Chains are independent,
-//! so all that a crash can leave of the behaviour is the product of their states. If these are too many, the first images are ones in which,
-//! of every two stores in different chains, each is present once without the other: chains are numbered, and for each bit of the numbers
-//! those with it are lost, and then those without it. After that come samples.
+//! The stores to a unit are a chain: a crash keeps some of its first ones. A non-temporal store is a chain of its own. Chains are
+//! independent, so all that a crash can leave of the behaviour is the product of their states. If these are too many, the first images are
+//! ones in which, of every two stores in different chains, each is present once without the other: chains are numbered, and for each bit of
+//! the numbers those with it are lost, and then those without it. After that come samples.
 
 use brownout_trace::{EventIndex, FileId};
 

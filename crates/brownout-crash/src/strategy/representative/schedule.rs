@@ -1,11 +1,11 @@
 //! Which update behaviours are tried, and in which order.
 //!
-//! First the representatives of all groups. The first instance of a representative may be the update of an object that is still empty, where
-//! nothing can go wrong, so an update of an object that was updated before follows, and the last update of that shape. Then come members of groups
-//! whose stores are at code that no behaviour before them has tried: a behaviour that only invalidates an object hides behind one that fills it, and an
-//! update behind an insertion that calls the same function. Where a representative fails, the members of its group
-//! come next, so that every location with the mistake is named. Of each behaviour the images that differ most from program order come
-//! first, the others after those of all behaviours in line.
+//! First the representatives of all groups. The first instance of a representative may be the update of an object that is still empty,
+//! where nothing can go wrong, so an update of an object that was updated before follows, and the last update of that shape. Then come
+//! members of groups whose stores are at code that no behaviour before them has tried: a behaviour that only invalidates an object hides
+//! behind one that fills it, and an update behind an insertion that calls the same function. Where a representative fails, the members of
+//! its group come next, so that every location with the mistake is named. Of each behaviour the images that differ most from program order
+//! come first, the others after those of all behaviours in line.
 //!
 //! Images are built in batches, each in one pass over the run.
 

@@ -1,18 +1,18 @@
 //! The instrument that explores a recovery: the bytes of its loads from persistent files are chosen by a controller, and
 //! the process forks where there is more than one choice (Jaaru, ASPLOS'21, §4, on processes).
 //!
-//! Which bytes are *open*, because a crash can leave them different, is in a table of the wire. A shared mapping of such a file is made private to
-//! the process, so that a fork gives each branch a file of its own. Its pages with open bytes are candidates of the instrument for
-//! persistent memory, which finds every instruction that accesses them; other pages are ordinary memory and cost
-//! nothing. Before an access reads open bytes, the process asks for them ([`before_read`]). They are then decided. Bytes that the
-//! process stores are its own ([`before_write`]).
+//! Which bytes are *open*, because a crash can leave them different, is in a table of the wire. A shared mapping of such a file is made
+//! private to the process, so that a fork gives each branch a file of its own. Its pages with open bytes are candidates of the instrument
+//! for persistent memory, which finds every instruction that accesses them; other pages are ordinary memory and cost nothing. Before an
+//! access reads open bytes, the process asks for them ([`before_read`]). They are then decided. Bytes that the process stores are its own
+//! ([`before_write`]).
 //!
 //! With an answer the controller can ask for a fork: the child continues with the answer, and the parent waits for another one. What a
 //! fork cannot make private (threads, other processes, files that are written…) ends the branch with a reason: see [`calls`]. The
 //! controller then has it run in another way. A copy takes the id of the first process for its own, so that all copies do the same.
 //!
-//! The controller can also let the process answer its next questions itself. It then reads the bytes from the file, where the controller has put
-//! them, through a [view](mapping::FileMappings::view) that shows what the file holds now.
+//! The controller can also let the process answer its next questions itself. It then reads the bytes from the file, where the controller
+//! has put them, through a [view](mapping::FileMappings::view) that shows what the file holds now.
 //!
 //! What it can miss: bytes that a masked load or store leaves out are asked for like those that it accesses.
 

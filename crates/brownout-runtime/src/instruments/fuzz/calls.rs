@@ -1,8 +1,8 @@
-//! System calls of an execution: those that lead to a station, those whose effect outlives the execution, and those about the id of the process,
-//! which is the same in all copies.
+//! System calls of an execution: those that lead to a station, those whose effect outlives the execution, and those about the id of the
+//! process, which is the same in all copies.
 //!
-//! What it can miss: files that are changed through `io_uring`, and effects on other processes and the system, which the sandbox has to keep
-//! away.
+//! What it can miss: files that are changed through `io_uring`, and effects on other processes and the system, which the sandbox has to
+//! keep away.
 
 use super::page::{self, page, persistent_paths};
 use super::{ranges, stations};

@@ -1,7 +1,7 @@
 //! Comparisons: their operands, so that a value that the input has to hold can be put there (REDQUEEN, NDSS'19, §III).
 //!
-//! The operands of comparing instructions, and the bytes at the first two arguments of calls, which may be those of `memcmp` or `strcmp`. Code is
-//! emitted only if the target was started for this.
+//! The operands of comparing instructions, and the bytes at the first two arguments of calls, which may be those of `memcmp` or `strcmp`.
+//! Code is emitted only if the target was started for this.
 //!
 //! What it can miss: comparisons by vector instructions outside of calls, and those of which an execution has already made
 //! [`MOST_AT_ONE_PLACE`].

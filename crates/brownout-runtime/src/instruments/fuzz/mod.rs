@@ -1,13 +1,13 @@
 //! The instrument of fuzzing: counts what an execution does, and copies the process for each of them (PMFuzz, ASPLOS'21, §3.3, §4.2–4.4).
 //!
-//! Nothing is recorded. Edges are counted in a map, transitions between operations on persistent memory in an exact [table](transitions), both
-//! in memory that is shared with the engine. Persistent files are mapped as the target asks for it; an access is recognised by its address,
-//! which is compared before each instruction that may access them. So there is neither an alias nor a fault, and the pages that were stored to are
-//! [known](ranges) and can be restored.
+//! Nothing is recorded. Edges are counted in a map, transitions between operations on persistent memory in an exact [table](transitions),
+//! both in memory that is shared with the engine. Persistent files are mapped as the target asks for it; an access is recognised by its
+//! address, which is compared before each instruction that may access them. So there is neither an alias nor a fault, and the pages that
+//! were stored to are [known](ranges) and can be restored.
 //!
-//! An edge leads from a conditional branch, an indirect branch, a call or a return of the program to where it goes, or, through libraries, to
-//! where it comes back. Edges inside libraries are not counted, as they are not by fuzzers that compile the program. An edge does not depend on how the translator has
-//! cut code into blocks, so that counts are the same in each execution of an input.
+//! An edge leads from a conditional branch, an indirect branch, a call or a return of the program to where it goes, or, through libraries,
+//! to where it comes back. Edges inside libraries are not counted, as they are not by fuzzers that compile the program. An edge does not
+//! depend on how the translator has cut code into blocks, so that counts are the same in each execution of an input.
 //!
 //! What it can miss: accesses relative to the stack pointer, to absolute addresses and by gathers and scatters; they are not persistent
 //! memory in practice. Without `option::FUZZ` no code is emitted.

@@ -1,7 +1,7 @@
 //! Where persistent files are mapped, and which of their pages an execution may have changed.
 //!
-//! Files are mapped as the target asks for it: they are private to the sandbox in which it runs. The engine restores the pages that are noted here
-//! before the next execution.
+//! Files are mapped as the target asks for it: they are private to the sandbox in which it runs. The engine restores the pages that are
+//! noted here before the next execution.
 //!
 //! What it can miss: stores by the elements of a scatter. The engine compares whole files from time to time.
 

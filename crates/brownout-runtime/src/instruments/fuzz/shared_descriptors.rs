@@ -1,7 +1,7 @@
 //! Pipes, sockets and counters that all copies of a process share: what one copy has put there, the next must not find.
 //!
-//! A server whose signal handler writes to a pipe would end each further execution at once, and connections that an execution has not accepted would
-//! be those of the next one.
+//! A server whose signal handler writes to a pipe would end each further execution at once, and connections that an execution has not
+//! accepted would be those of the next one.
 
 use super::stations::DESCRIPTORS;
 use crate::sys::{self, Raw, is_err, linux};

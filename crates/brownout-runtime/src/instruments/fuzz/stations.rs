@@ -1,13 +1,15 @@
 //! Stations: where the process waits, and is copied for each execution.
 //!
-//! There are two. The first is before the process uses a persistent file: from there, a copy can be run on any starting image. The second is
-//! before it uses the input, or before a function that the user names. A copy that is made at the first runs to the second and waits
+//! There are two. The first is before the process uses a persistent file: from there, a copy can be run on any starting image. The second
+//! is before it uses the input, or before a function that the user names. A copy that is made at the first runs to the second and waits
 //! there, or runs to its end; the engine decides that by [`goal`].
 //!
-//! A process with several threads cannot be copied: it passes the station, and the engine starts the target for each execution, or copies it at
-//! the earlier station. The positions of files that are open at a station are shared by all copies; they are set back before each copy is made.
+//! A process with several threads cannot be copied: it passes the station, and the engine starts the target for each execution, or copies
+//! it at the earlier station. The positions of files that are open at a station are shared by all copies; they are set back before each
+//! copy is made.
 //!
-//! What a copy leaves in pipes, sockets and counters that it shares with the others is [taken out](SharedDescriptors) before the next copy is made.
+//! What a copy leaves in pipes, sockets and counters that it shares with the others is [taken out](SharedDescriptors) before the next copy
+//! is made.
 //!
 //! What it can miss: locks on files, which copies share; what a copy takes out of a pipe or socket that was not empty.
 

@@ -1,7 +1,8 @@
-//! Transitions between operations on persistent memory: which one a thread makes after which other, and how often (PMFuzz, ASPLOS'21, §4.2).
+//! Transitions between operations on persistent memory: which one a thread makes after which other, and how often (PMFuzz, ASPLOS'21,
+//! §4.2).
 //!
-//! The identity of an operation is that of its instruction. In a library it is that of the instruction together with the last call that the thread
-//! has made outside of libraries: otherwise all copies by `memcpy` would be one operation.
+//! The identity of an operation is that of its instruction. In a library it is that of the instruction together with the last call that the
+//! thread has made outside of libraries: otherwise all copies by `memcpy` would be one operation.
 //!
 //! What it can miss: after a library has called the program back, the last call outside of libraries is one of the callback. Threads that
 //! run at the same time may lose counts; under a schedule they do not.

@@ -1,8 +1,8 @@
 //! The instrument that records the path of the target from the first symbolic byte on, for symbolic replay.
 //!
-//! Until a symbolic byte is read, only the calls that could read one are attended, and code is translated as without the instrument. Then all
-//! code is translated again, and each instruction is preceded by a visit that records it: the registers that have changed, the memory and
-//! the vector registers that it reads, and afterwards the memory that it has written (`brownout-ring`, module `path`). Pages from which
+//! Until a symbolic byte is read, only the calls that could read one are attended, and code is translated as without the instrument. Then
+//! all code is translated again, and each instruction is preceded by a visit that records it: the registers that have changed, the memory
+//! and the vector registers that it reads, and afterwards the memory that it has written (`brownout-ring`, module `path`). Pages from which
 //! it loads with computed addresses are recorded as a whole the first time, so that replay knows what neighbouring loads would read.
 //!
 //! A target whose path does not fit is killed.

@@ -14,8 +14,8 @@
 //!    thread creation and what else orders threads.
 //! 4. No other process has mapped the file.
 //!
-//! Assembly decides this for each load, before it takes the lock of the page ([`crate::arch::instruments::pm::repeated_load`]). The order of the loads
-//! that are left out and the stores of other threads is therefore not known to a few nanoseconds.
+//! Assembly decides this for each load, before it takes the lock of the page ([`crate::arch::instruments::pm::repeated_load`]). The order
+//! of the loads that are left out and the stores of other threads is therefore not known to a few nanoseconds.
 //!
 //! What it can miss: of a load that is repeated in a loop, which of its executions came first after a store of another thread to a
 //! neighbouring page. Two sums or situations that are equal by chance.

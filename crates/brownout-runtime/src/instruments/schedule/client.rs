@@ -1,10 +1,10 @@
 //! The client of a target that is a server: its connections are made by the target's own process, whenever all threads wait.
 //!
-//! The target listens on a stream socket as it does natively. When all its threads wait, the input is sent over a connection to that socket,
-//! and the sending end is closed. When all threads wait again, the input is consumed: what the target has answered is read and forgotten, and the connection
-//! is closed. An input that holds the [divider](ring::DIVIDER) is sent over several connections, one after the other. Then the process gets
-//! `SIGTERM`. If all of its threads wait once more, it is killed. That a thread waits is known from the schedule, so that an input is consumed at the same
-//! point in each run.
+//! The target listens on a stream socket as it does natively. When all its threads wait, the input is sent over a connection to that
+//! socket, and the sending end is closed. When all threads wait again, the input is consumed: what the target has answered is read and
+//! forgotten, and the connection is closed. An input that holds the [divider](ring::DIVIDER) is sent over several connections, one after
+//! the other. Then the process gets `SIGTERM`. If all of its threads wait once more, it is killed. That a thread waits is known from the
+//! schedule, so that an input is consumed at the same point in each run.
 //!
 //! What it can miss: what threads do after a wait of more than a second; servers whose children accept connections or that wait
 //! with a mask of signals; datagrams; connections that are open at the same time.
@@ -78,7 +78,8 @@ pub fn is_awaited(turns: &Turns) -> bool {
         && turns.threads.iter().all(|it| it.state != State::Outside)
 }
 
-/// Lets the time pass until the first wait with a time limit is over, if it is short and not too many have ended so. Returns whether it was.
+/// Lets the time pass until the first wait with a time limit is over, if it is short and not too many have ended so. Returns whether it
+/// was.
 pub fn pass_time(turns: &mut Turns) -> bool {
     let mut client = CLIENT.lock();
     let Some(client) = client.as_mut() else {

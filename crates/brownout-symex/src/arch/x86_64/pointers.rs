@@ -202,8 +202,8 @@ impl FunctionCode {
             .map(Instruction::memory_displacement64)
     }
 
-    /// Follows pointers from the start of the function on. `returns` says whether a function of the file returns one, `any_returns` whether a
-    /// function that is called through a pointer can.
+    /// Follows pointers from the start of the function on. `returns` says whether a function of the file returns one, `any_returns` whether
+    /// a function that is called through a pointer can.
     pub fn follow(
         &self,
         start: PointerState,

@@ -1,7 +1,8 @@
 //! Replays a recorded path symbolically: what the target computed, as expressions over its input, and what the path requires of the input.
 //!
-//! Concrete values come from the recording, so that only instructions with symbolic operands are interpreted. Each register, flag and byte that
-//! replay has an expression for is compared with the recorded value. A difference is a fault of brownout; the value is then what it was.
+//! Concrete values come from the recording, so that only instructions with symbolic operands are interpreted. Each register, flag and byte
+//! that replay has an expression for is compared with the recorded value. A difference is a fault of brownout; the value is then what it
+//! was.
 
 use std::rc::Rc;
 

@@ -100,7 +100,8 @@ impl Approach {
         { self.symbolic.as_ref() }.map_or(&[], |options| &options.sources)
     }
 
-    /// The input to begin with if there are no seeds and inputs are solved for: what the user gives the program, with some bytes to be solved.
+    /// The input to begin with if there are no seeds and inputs are solved for: what the user gives the program, with some bytes to be
+    /// solved.
     pub fn first_input(&self, campaign: &CampaignArgs) -> Option<Vec<u8>> {
         let sources = self.sources();
         let read = sources.iter().find_map(|source| match &source.kind {

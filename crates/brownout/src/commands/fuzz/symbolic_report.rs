@@ -1,5 +1,5 @@
-//! What symbolic workers have done: what was reached of the operations on persistent memory, which branches are unsolved and why, and what replay
-//! did not get right.
+//! What symbolic workers have done: what was reached of the operations on persistent memory, which branches are unsolved and why, and what
+//! replay did not get right.
 
 use brownout_fuzz::{CampaignStatus, FuzzCampaign, SymbolicFigures, SymbolicStatus, UnsolvedCause};
 use brownout_report::{Reason, ReasonKind, SymbolicCoverage};

@@ -31,8 +31,8 @@ pub fn connect(area: &mut PatchArea) {
     area.to_visit = patch_visit as *const () as u64;
 }
 
-/// The first byte that an instruction is about to store to, and how many they are; of a masked store, all that the mask could select. `None`
-/// if that is not known before it is executed.
+/// The first byte that an instruction is about to store to, and how many they are; of a masked store, all that the mask could select.
+/// `None` if that is not known before it is executed.
 pub fn stored_bytes(insn: &Instruction, context: &Context) -> Option<(u64, u64)> {
     if insn.is_string_instruction() {
         return string_bytes(insn, context);

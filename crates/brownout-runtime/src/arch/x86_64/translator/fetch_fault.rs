@@ -52,7 +52,8 @@ pub fn fetch(context: &mut Context) {
 }
 
 /// Delivers the signal of a branch that faults because the CPU cannot translate its target `context.pc`. False if the
-/// branch completes; the fetch may fault then. The branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy is.
+/// branch completes; the fetch may fault then. The branch is at `from`, or, if that is 0, one by hash, which leaves behind where its copy
+/// is.
 pub fn branch(context: &mut Context, from: u64) -> bool {
     if is_canonical(context.pc) {
         return false;

@@ -1,7 +1,7 @@
 //! Sockets of the client: where the target listens, and a connection to it.
 //!
-//! The kernel of the machine connects both ends. Over TCP, it may do so a little later: the input is not taken for consumed before it is known that
-//! it is there, so that the threads of the target see it in each run.
+//! The kernel of the machine connects both ends. Over TCP, it may do so a little later: the input is not taken for consumed before it is
+//! known that it is there, so that the threads of the target see it in each run.
 
 use super::super::switch::are_ready;
 use super::super::turns::WaitedDescriptor;
@@ -17,7 +17,8 @@ const FIRST: u64 = 700;
 /// How often it is looked whether the other end has got everything, and the time between two looks, in nanoseconds.
 const LOOKS: u32 = 1000;
 const LOOK: u64 = 50_000;
-/// The last state of a TCP connection, as `TCP_INFO` has them, in which the other end may not know yet that nothing more is sent: `FIN_WAIT1`.
+/// The last state of a TCP connection, as `TCP_INFO` has them, in which the other end may not know yet that nothing more is sent:
+/// `FIN_WAIT1`.
 const LAST_UNSENT: u8 = 4;
 
 /// An address as the kernel has it.
@@ -159,7 +160,8 @@ impl Connection {
         !self.is_open || self.rest.0 > before
     }
 
-    /// Whether everything that was sent may still be on its way. Over TCP, the kernel says so until the target reads it, or a little longer.
+    /// Whether everything that was sent may still be on its way. Over TCP, the kernel says so until the target reads it, or a little
+    /// longer.
     pub fn may_be_on_its_way(&mut self) -> bool {
         if !self.is_tcp || self.looks == 0 || is_sent(self.fd) {
             return false;

@@ -1,7 +1,8 @@
 //! What instructions of x86-64 do to expressions.
 //!
-//! A [`InstructionReplay`] is one instruction of the path, with the registers before it and the values that it reads. Only instructions with a symbolic
-//! operand come here. What is not modelled returns [`Unmodelled`], and replay then lets its operands be what they were in the recorded run.
+//! A [`InstructionReplay`] is one instruction of the path, with the registers before it and the values that it reads. Only instructions
+//! with a symbolic operand come here. What is not modelled returns [`Unmodelled`], and replay then lets its operands be what they were in
+//! the recorded run.
 
 mod bits;
 mod integer;

@@ -1,7 +1,7 @@
 //! Integer vector instructions, byte by byte: those that the string functions of C libraries use, in their SSE, AVX and EVEX forms.
 //!
-//! There are no summaries of library functions by name: keywords are found through `strcmp` and decimal numbers through `atoi` with what glibc uses on CPUs
-//! with AVX-512, with AVX2 and with SSE2 alone.
+//! There are no summaries of library functions by name: keywords are found through `strcmp` and decimal numbers through `atoi` with what
+//! glibc uses on CPUs with AVX-512, with AVX2 and with SSE2 alone.
 
 use iced_x86::{Mnemonic, OpKind, Register};
 

@@ -1,7 +1,7 @@
 //! The begin of a load in assembly: decides whether it is recorded.
 //!
-//! As [`super::begin`], with which a load that is recorded continues. [`crate::instruments::pm::repeated_loads`] says which loads are left out. Such
-//! a load is made at the alias without a lock; its end finds that there is none and returns at once.
+//! As [`super::begin`], with which a load that is recorded continues. [`crate::instruments::pm::repeated_loads`] says which loads are left
+//! out. Such a load is made at the alias without a lock; its end finds that there is none and returns at once.
 
 use crate::instruments::locks::{LOG, LocksArea, WatchedWord};
 use crate::instruments::pm::repeated_loads::{

@@ -25,7 +25,7 @@ pub struct CampaignArgs {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 
-    /// Begin with the inputs in DIR, such as a test suite has them; a queue of AFL is one, too
+    /// Begin with the inputs in DIR: those of a test suite, or the queue of AFL
     #[arg(long, value_name = "DIR")]
     pub seeds: Option<PathBuf>,
 
@@ -50,7 +50,7 @@ pub struct CampaignArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "recover")]
     pub crash_budget: Option<Duration>,
 
-    /// Number of executions at the same time [default: the number of processors]
+    /// How many executions run at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pub jobs: Option<u32>,
 
@@ -66,7 +66,7 @@ pub struct CampaignArgs {
     #[arg(long, value_name = "P", value_parser = probability, default_value = "0.02")]
     pub crash_rate: f64,
 
-    /// How much disk the images to start on may take; images beyond that are built again when they are needed
+    /// Disk space for the images that the program starts on; those beyond it are rebuilt when they are needed
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
     pub disk_limit: u64,
 

@@ -9,11 +9,11 @@ use super::{ConfigArgs, Format, duration};
 
 /// Repair findings: print a patch of the sources that adds the missing flushes and fences
 ///
-/// Prints what is repaired and why the rest is not, and a unified diff that `git apply` takes. Each repair is tried in the recorded
-/// trace first: with the added flushes and fences, the finding must be gone. Then the program is run again in a private view, while they
-/// are executed, and checked. Neither shows that the edited source computes the right addresses; with --build, the program is built from
-/// the edited sources instead, recorded and checked again, and only what is gone then is called proven. The sources are changed only with
-/// --apply.
+/// Prints what is repaired and why the rest is not, and a unified diff that `git apply` takes. Each repair is tried in the recorded trace
+/// first: with the added flushes and fences, the finding must be gone. Then the program is run again in a private view of the file system,
+/// with these flushes and fences executed, and checked. Neither shows that the edited source computes the right addresses; with --build,
+/// the program is built from the edited sources instead, recorded and checked again, and only what is gone then is called proven. The
+/// sources are changed only with --apply.
 ///
 /// Exits with 0 if all findings that are named, or all that can be repaired if none is named, are repaired and the running or the rebuilt
 /// program shows that, and with 1 otherwise.
@@ -35,14 +35,14 @@ pub struct FixArgs {
 
     /// Change the sources
     ///
-    /// All files or none are changed. With --build, only if the patch is proven. Files in a git repository
-    /// that are changed or not tracked are refused unless --force is given.
+    /// All files or none are changed. With --build, only if the patch is proven. Files in a git repository that have changes or are not
+    /// tracked are refused unless --force is given.
     #[arg(long)]
     pub apply: bool,
 
     /// Also suggest to remove flushes, fences and log entries that do nothing
     ///
-    /// What one run does not need another may. With --build, what the rebuilt program shows to be unnecessary is a part of the patch.
+    /// What one run does not need, another run may. With --build, removals that the rebuilt program proves are part of the patch.
     #[arg(long)]
     pub performance: bool,
 
@@ -65,7 +65,7 @@ pub struct FixArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "30m", requires = "build")]
     pub build_time: Duration,
 
-    /// With --apply, also change files that are changed or not tracked in git
+    /// With --apply, also change files that have changes in git or are not tracked
     #[arg(long, requires = "apply")]
     pub force: bool,
 

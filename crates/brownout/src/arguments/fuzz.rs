@@ -13,16 +13,16 @@ use super::values::{duration, length};
 
 /// Generate inputs and persistent files for a program, and report the bugs that they reach
 ///
-/// The program runs many times, each time on an input and on the persistent files of one of: none, those that you have, those that an
-/// earlier input has left, or those that a loss of power during an earlier input can leave. Your own files are never written. Inputs that
-/// take the program along a new path through persistent memory are recorded once, and examined as `brownout check` does. A program that
-/// crashes or hangs is a finding, too.
+/// The program runs many times, each time with an input and with persistent files: none, your own, those that an earlier input has left, or
+/// those that a loss of power during an earlier input can leave. Your own files are never written. Inputs that take the program along a new
+/// path through persistent memory are recorded once, and examined as `brownout check` does. A program that crashes or hangs is a finding,
+/// too.
 ///
 /// The input replaces @@ in ARGS with the path of a file; without @@, it is standard input. With --server, it is what clients send to the
 /// program.
 ///
-/// Results are those of `brownout check`, and corpus/: the inputs that were kept, as a queue that AFL can read. The same command
-/// with the same --out continues a campaign. Without --time-limit it runs until Ctrl-C. docs/fuzz.md says more.
+/// The results are those of `brownout check` and corpus/, the inputs that were kept, as a queue that AFL can read. The same command with
+/// the same --out continues a campaign. Without --time-limit it runs until Ctrl-C. See docs/fuzz.md.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   brownout fuzz --time-limit 10m -- ./kvstore /mnt/pmem/pool
@@ -34,7 +34,7 @@ pub struct FuzzArgs {
     /// The program is a server: the input is what clients send to the socket at which it listens
     ///
     /// A line of two percent signs in the input begins another connection. When the input is consumed and all threads wait, the program is
-    /// asked to end by SIGTERM, and killed if it waits again. The network is private, so that ports are free.
+    /// asked to end by SIGTERM, and killed if it waits again. The network is private, so all ports are free.
     #[arg(long, conflicts_with = "symex")]
     pub server: bool,
 
@@ -44,11 +44,11 @@ pub struct FuzzArgs {
 
     /// Generate lines of input from a grammar: see docs/fuzz.md
     ///
-    /// Without it, lines and words of the inputs that are known are recombined.
+    /// Without it, lines and words of known inputs are recombined.
     #[arg(long, value_name = "FILE")]
     pub grammar: Option<PathBuf>,
 
-    /// Inputs are not longer than this
+    /// The longest input to generate
     #[arg(long, value_name = "SIZE", value_parser = length, default_value = "64K")]
     pub longest_input: u64,
 
@@ -62,7 +62,7 @@ pub struct FuzzArgs {
     #[arg(long, value_name = "SOURCE", value_parser = symbolic_source, requires = "symex")]
     pub symbolic: Vec<SymbolicBytes>,
 
-    /// How long --symex looks for an input that takes one branch
+    /// How long --symex tries to solve for one branch
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s", requires = "symex")]
     pub query_time: Duration,
 

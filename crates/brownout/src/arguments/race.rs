@@ -10,7 +10,7 @@ use super::target_end::target_end;
 use super::values::duration;
 use super::{FindingArgs, SelectionArgs};
 
-/// Report loads that can read what another thread has stored before it is durable, in a trace
+/// Report loads in a trace that can read what another thread has stored before it is durable
 ///
 /// The trace must contain loads: record it with --loads. Locks and the order of threads decide which loads can do that, so one run
 /// shows races that did not happen in it. `brownout explain persistency-race` describes them.
@@ -43,8 +43,8 @@ pub struct RaceArgs {
     /// The program runs with the recorded arguments, from the persistent files with which the recorded run started, in a sandbox that
     /// discards what it writes; it has no network, and its standard input is empty. If another thread loads the store, and then makes
     /// something durable or sends something out, the race is reproduced. The finding says so, or why it was not reproduced. With --recover,
-    /// recovery runs on the image of a crash at that instant, in which exactly the store is lost; if it fails, the race is
-    /// confirmed. No race is left out because it was not reproduced.
+    /// recovery runs on the image of a crash at that instant, in which only this store is lost; if it fails, the race is confirmed. No race
+    /// is left out because it was not reproduced.
     #[arg(long)]
     pub confirm: bool,
 
@@ -61,7 +61,7 @@ pub struct RaceArgs {
     )]
     pub recover_success: Vec<i32>,
 
-    /// How long races are forced [default: 60s]
+    /// Stop forcing races after this time [default: 60s]
     #[arg(long, value_name = "TIME", value_parser = duration, requires = "confirm")]
     pub confirm_time_limit: Option<Duration>,
 

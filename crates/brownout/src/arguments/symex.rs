@@ -10,15 +10,15 @@ use super::values::{duration, size};
 
 /// Solve for inputs that take a program to code which modifies persistent memory, and report the bugs there
 ///
-/// The program runs on an input while brownout records each instruction from the first byte of the input on. The recording is
-/// replayed with the input as unknowns, and brownout solves for inputs that take other branches: those first that lead to most
-/// code which modifies persistent memory. This finds what mutation does not: magic values, keywords, decimal fields, checksums. Inputs that
-/// take the program along a new path through persistent memory are examined as `brownout check` does. Your own files are never written.
+/// The program runs on an input while brownout records each instruction from the first byte of the input on. The recording is replayed with
+/// the input as unknowns, and brownout solves for inputs that take other branches, beginning with those that lead to the most code that
+/// modifies persistent memory. This finds what mutation does not: magic values, keywords, decimal fields, checksums. Inputs that take the
+/// program along a new path through persistent memory are examined as `brownout check` does. Your own files are never written.
 ///
 /// The input replaces @@ in ARGS with the path of a file; without @@, it is standard input.
 ///
-/// Results are those of `brownout fuzz`. The campaign ends when nothing is left to solve, after --time-limit, or at Ctrl-C. The same
-/// command with the same --out continues it. docs/symex.md says more.
+/// The results are those of `brownout fuzz`. The campaign ends when nothing is left to solve, after --time-limit, or at Ctrl-C. The same
+/// command with the same --out continues it. See docs/symex.md.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   brownout symex --time-limit 10m -- ./kvstore /mnt/pmem/pool
@@ -39,11 +39,11 @@ pub struct SymexArgs {
     #[arg(long, value_name = "SOURCE[@RANGE]", value_parser = symbolic_source)]
     pub symbolic: Vec<SymbolicBytes>,
 
-    /// How long to look for an input that takes one branch
+    /// How long to try to solve for one branch
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub query_time: Duration,
 
-    /// An input that is read to its end is tried with more bytes, up to this length
+    /// Try inputs that the program reads to their end with more bytes, up to this length
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256")]
     pub longest_input: u64,
 

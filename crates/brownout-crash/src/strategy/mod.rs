@@ -11,6 +11,7 @@ mod occurrences;
 mod store_states;
 mod thinning;
 mod wave;
+mod xorshift;
 
 pub(crate) use occurrences::in_turns;
 pub(crate) use store_states::{own_code_first, points_at_stores};

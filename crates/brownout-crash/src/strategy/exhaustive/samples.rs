@@ -6,6 +6,8 @@
 
 use brownout_model::{PmAddress, PossibleMemory, ReadClass, Tearing, Time};
 
+use crate::strategy::xorshift;
+
 /// Samples of one kind, spread over all that there are.
 const OF_EACH_KIND: usize = 32;
 
@@ -22,7 +24,7 @@ pub struct Samples {
     /// The size of a unit if recovery has crashed, too: then what it has read stays true.
     inside: Option<u64>,
     waiting: std::vec::IntoIter<Sample>,
-    random: Random,
+    random: SampleNumbers,
 }
 
 /// How a state is made.
@@ -72,7 +74,7 @@ impl Samples {
             units,
             inside,
             waiting: samples.into_iter(),
-            random: Random(seed),
+            random: SampleNumbers(seed),
         }
     }
 
@@ -155,17 +157,13 @@ fn spread<T>(all: &[T]) -> impl Iterator<Item = &T> {
     (0..count).map(move |number| &all[number * all.len() / count])
 }
 
-/// Numbers that are the same in each run (xorshift).
-struct Random(u64);
+/// The number that was drawn last.
+struct SampleNumbers(u64);
 
-impl Random {
+impl SampleNumbers {
     fn below(&mut self, end: usize) -> usize {
-        let mut state = self.0 | 1 << 63;
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        self.0 = state;
-        (state % end as u64) as usize
+        self.0 = xorshift::next(self.0 | 1 << 63);
+        (self.0 % end as u64) as usize
     }
 }
 

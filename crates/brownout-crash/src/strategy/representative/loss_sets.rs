@@ -7,6 +7,8 @@
 
 use brownout_trace::{EventIndex, FileId};
 
+use crate::strategy::xorshift;
+
 /// States that are all tried.
 const ALL: u128 = 48;
 /// Samples of more states.
@@ -78,12 +80,10 @@ fn all(full: &Kept) -> Vec<Kept> {
 }
 
 fn samples(full: &Kept, seed: u64) -> Vec<Kept> {
-    // A generator of Marsaglia's (xorshift64); a state of zero would stay there.
+    // Zero would be followed by zero.
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
+        state = xorshift::next(state);
         (state % below as u64) as usize
     };
     let mut sample = || full.iter().map(|&stores| next(stores + 1)).collect();

@@ -216,12 +216,12 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
                 .insert("torn store".into(), torn.join("\n"));
         }
         if !cause.names_stores() {
-            let none = "the search found no small set of stores that makes the difference";
+            let none = "no small set of stores was found that explains the failure";
             evidence.details.insert("cause".into(), none.into());
         }
         if let Some(stores) = cause.stores {
             let since = match cause.is_inside_recovery() {
-                true => "stores of recovery that are there",
+                true => "recovery stores present",
                 false => "stores since the last image that passed",
             };
             evidence.details.insert(since.into(), stores.to_string());
@@ -229,7 +229,7 @@ fn finding(group: &Group, cause: Option<&Cause>, token: Token) -> Option<Finding
         let tests = cause.tests.to_string();
         evidence
             .details
-            .insert("recoveries to narrow it down".into(), tests);
+            .insert("recoveries run to find the cause".into(), tests);
     }
     if first.is_flaky() {
         finding.severity = Severity::Warning;
@@ -294,9 +294,9 @@ fn reason(cause: &Cause) -> String {
         (false, false) => {
             format!("; one store{whose} is present and another that belongs to it is missing")
         }
-        (false, true) => format!("; a store{whose} is present that recovery cannot handle"),
+        (false, true) => format!("; recovery cannot handle a store{whose} that is present"),
         (true, false) if cause.is_torn() => "; recovery needs all of that store".to_owned(),
-        (true, false) => format!("; a store{whose} is missing that recovery needs"),
+        (true, false) => format!("; recovery needs a store{whose} that is missing"),
         (true, true) => String::new(),
     }
 }

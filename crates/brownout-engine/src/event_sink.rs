@@ -29,9 +29,9 @@ use std::{fs, io};
 pub enum StopReason {
     #[error(transparent)]
     Trace(#[from] WriteError),
-    #[error("cannot read the memory that is shared with the target")]
+    #[error("cannot read the memory that is shared with the program")]
     Wire(#[from] io::Error),
-    #[error("recording was interrupted while processes that the target had started were running")]
+    #[error("recording was interrupted while processes that the program had started were running")]
     Interrupted,
 }
 

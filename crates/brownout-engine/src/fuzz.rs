@@ -93,12 +93,10 @@ pub enum FuzzServerError {
     LongPath { path: PathBuf, most: usize },
     #[error("the name of the function to fork at is empty or too long")]
     FunctionName,
-    #[error("an image has {given} files, but the target has {expected} persistent files")]
+    #[error("an image has {given} files, but the program has {expected} persistent files")]
     Image { given: usize, expected: usize },
     #[error("cannot determine how a process ended")]
     Wait(#[source] io::Error),
-    #[error(
-        "the system does not allow to copy the target: there are too many processes, or there is no memory"
-    )]
+    #[error("cannot copy the program: too many processes or not enough memory")]
     Copy,
 }

@@ -92,6 +92,6 @@ mod tests {
             assert_eq!(NameNote::parse(&note.to_string()), Some(note));
             assert_eq!(NameNote::parse(kind.prefix()), None);
         }
-        assert_eq!(NameNote::parse("the target uses io_submit"), None);
+        assert_eq!(NameNote::parse("the program uses io_submit"), None);
     }
 }

@@ -108,7 +108,7 @@ pub enum Unpinned {
 }
 
 impl Unpinned {
-    /// Those of [`input`] bits, and the addresses if the system does not allow to fix them.
+    /// Those of [`input`] bits, and the addresses if the system cannot fix them.
     pub(crate) fn of(bits: u32, has_fixed_addresses: bool) -> Vec<Self> {
         let all = [
             (bits & input::SIGNALS != 0, Self::Signals),
@@ -131,7 +131,7 @@ impl fmt::Display for Unpinned {
             Self::Outside => "waits that only the system can end",
             Self::Timers => "timers of the system",
             Self::Ids => "process and thread ids",
-            Self::Addresses => "addresses, which the system does not allow to fix",
+            Self::Addresses => "addresses, which this system cannot fix",
         })
     }
 }

@@ -110,7 +110,7 @@ pub enum TargetError {
         #[source]
         source: io::Error,
     },
-    #[error("cannot determine how the target ended")]
+    #[error("cannot determine how the program ended")]
     Wait(#[source] io::Error),
     #[error("cannot read the coverage of the program")]
     Coverage(#[source] io::Error),

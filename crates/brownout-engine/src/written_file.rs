@@ -45,7 +45,7 @@ mod tests {
             path: "/pm/a log".into(),
         };
         assert_eq!(WrittenFile::parse(&file.to_string()), Some(file));
-        assert_eq!(WrittenFile::parse("the target uses io_submit"), None);
+        assert_eq!(WrittenFile::parse("the program uses io_submit"), None);
         assert_eq!(WrittenFile::parse(WRITTEN_FILE), None);
     }
 }

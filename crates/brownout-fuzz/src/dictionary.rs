@@ -98,7 +98,7 @@ fn unescape(text: &[u8]) -> Result<Vec<u8>, &'static str> {
                 bytes.push((high * 16 + low) as u8);
                 rest = tail;
             }
-            _ => return Err("a backslash is followed by something else than \\, \", n, r, t or x"),
+            _ => return Err("unknown escape; use \\\\, \\\", \\n, \\r, \\t or \\xHH"),
         }
     }
     Ok(bytes)

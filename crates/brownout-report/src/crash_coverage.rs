@@ -30,7 +30,7 @@ pub struct CrashCoverage {
     pub orders: Covered,
     /// Update behaviours that are tried in all orders: those that represent others, and those at code that no other reaches.
     pub behaviours: Covered,
-    /// Whether update behaviours are to be tried and were not looked for, because the time was over.
+    /// Whether update behaviours are to be tried and were not looked for, because the time limit was reached.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub behaviours_unknown: bool,
     /// Further ones that are left out because earlier runs have tested them.

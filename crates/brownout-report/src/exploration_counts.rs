@@ -27,10 +27,7 @@ impl ExplorationCoverage {
                 self.known_paths,
                 "known from a recovery that has read the same bytes",
             ),
-            (
-                self.equal_bytes,
-                "other stores that show recovery the same bytes",
-            ),
+            (self.equal_bytes, "alternative stores with equal bytes"),
             (
                 self.refinement,
                 "other bytes that earlier reads of the same lines exclude",
@@ -54,7 +51,7 @@ impl ExplorationCoverage {
             }));
         }
         rows.push((
-            "states that a crash can leave, of which each would be a recovery".to_owned(),
+            "crash states (one recovery each without exploration)".to_owned(),
             format!("10^{:.1}", self.states_log10),
         ));
         rows

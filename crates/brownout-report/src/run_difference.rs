@@ -5,7 +5,7 @@ use crate::Finding;
 /// Something in which two runs differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDifference {
-    /// In a clause, such as "the model is eadr, and was adr".
+    /// In a clause, such as "the model changed from adr to eadr".
     pub text: String,
     pub hides: Hides,
 }

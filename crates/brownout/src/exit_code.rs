@@ -38,7 +38,7 @@ impl ExitCode {
             Self::Usage => "usage error, or a file or environment that brownout cannot use",
             Self::NothingTested => "nothing persistent was seen, or not everything was tested",
             Self::TargetFailed => {
-                "the target failed, or recovery failed on the image without a crash"
+                "the program failed, or recovery failed on the image without a crash"
             }
             Self::Internal => "internal error in brownout",
         }

@@ -67,10 +67,10 @@ pub enum Failure {
     RepairsConflict,
     #[error("`{}` has changed while it was being repaired; nothing was changed", path.display())]
     SourceChanged { path: PathBuf },
-    #[error("`{}` is not as git has it (changed, or not tracked); commit it, or give --force", path.display())]
+    #[error("`{}` has uncommitted changes or is not tracked by git; commit it, or give --force", path.display())]
     Uncommitted { path: PathBuf },
     #[error(
-        "this machine allows no private view of the file system, without which --build would change your files; build the \
+        "cannot create a private view of the file system here, so --build would change your files; build the \
          patched sources yourself and check the program again"
     )]
     NoPrivateView,
@@ -255,7 +255,7 @@ pub enum Failure {
     )]
     OnlyReorders { strategy: &'static str },
     #[error(
-        "--strategy {strategy} has nothing to try with --model {model}, under which stores persist in the order of the program; \
+        "--strategy {strategy} has nothing to test under --model {model}, where stores persist in program order; \
          give --strategy auto"
     )]
     NothingReordered {
@@ -266,10 +266,12 @@ pub enum Failure {
         "--memory has no effect with --strategy {strategy}; give --strategy representative or exhaustive, or leave it out"
     )]
     NoBehaviours { strategy: &'static str },
-    #[error("--memory cannot be used with --shard: no part of a test decides an update behaviour")]
+    #[error(
+        "--memory cannot be combined with --shard: one shard does not test all crashes of an update behaviour"
+    )]
     MemoryOfPart,
     #[error(
-        "--memory cannot be used with --depth: what recovery writes is not remembered; leave one of them out"
+        "--memory cannot be combined with --depth: what recovery writes is not remembered; leave one of them out"
     )]
     MemoryOfDepth,
     #[error(

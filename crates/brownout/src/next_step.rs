@@ -89,7 +89,7 @@ pub fn next_step(
     };
     let more = coverage.continue_with.as_ref();
     let more = more.map(|command| format!("test more crashes: {command}"));
-    let other_model = || format!("test crashes as on other storage: {}", crash_command());
+    let other_model = || format!("test crashes under the other model: {}", crash_command());
     more.or_else(|| better_profile.map(|_| other_model()))
         .or_else(explain_first)
 }
@@ -129,7 +129,7 @@ fn is_unforced_race(finding: &Finding) -> bool {
 
 fn explain(finding: &Finding) -> String {
     format!(
-        "read what to do about a finding: brownout explain {}",
+        "see how to fix a finding: brownout explain {}",
         finding.rule
     )
 }

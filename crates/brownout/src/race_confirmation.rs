@@ -105,8 +105,7 @@ pub fn confirm(
         let outcome = match hold {
             Err(why) => ForcingOutcome::NotForced(why),
             Ok(_) if left.is_zero() => ForcingOutcome::NotForced(
-                "the time limit was reached before; --confirm-time-limit gives it more time"
-                    .to_owned(),
+                "not tried: the time limit was reached; raise --confirm-time-limit".to_owned(),
             ),
             Ok(hold) => {
                 let forced = ForcedRun::new(&hold, &finding, settings, how);

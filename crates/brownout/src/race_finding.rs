@@ -177,8 +177,8 @@ fn harm_text(harm: Harm) -> String {
         _ => "the reader stored a copy of what it loaded",
     };
     let when = match overtook {
-        true => "that was durable before the data that it depends on",
-        false => "nothing but chance made the data that it depends on durable before",
+        true => "that store was durable before the data it depends on",
+        false => "the data it depends on became durable first only by chance",
     };
     format!("dependent: {how}, and {when}")
 }

@@ -146,11 +146,12 @@ fn tested(counts: &RaceCounts) -> String {
 fn untested(counts: &RaceCounts) -> Option<String> {
     if counts.loads == 0 {
         return Some(
-            "the trace has no loads, without which there are no races to find; record the program with `--loads`".to_owned(),
+            "the trace contains no loads, which race detection needs; record with `--loads`"
+                .to_owned(),
         );
     }
     (counts.threads < 2).then(|| {
-        "only one thread accesses persistent memory in this trace, so no race can show; run the program with several threads"
+        "only one thread accesses persistent memory in this trace, so there can be no race; run the program with several threads"
             .to_owned()
     })
 }
@@ -161,10 +162,10 @@ fn excluded_pairs(pairs: &[ExcludedPair], stacks: &mut RaceStacks, all: bool) ->
         return Vec::new();
     }
     let count = number_of(pairs.len() as u64, "pair");
-    let are = if pairs.len() == 1 { "is" } else { "are" };
+    let were = if pairs.len() == 1 { "was" } else { "were" };
     let more = if all { ":" } else { "; --verbose lists them" };
     let mut remarks = vec![format!(
-        "{count} of a store and a load {are} not reported only because of locks that were recognised by their instructions{more}"
+        "{count} of a store and a load {were} excluded only because of locks recognised by their instructions{more}"
     )];
     if all {
         for pair in pairs.iter().take(LISTED_PAIRS) {

@@ -522,8 +522,8 @@ impl Results {
         written.and(decided)?;
         if let Some(profile) = better_profile {
             console.remark(format_args!(
-                "the program syncs its files and executes no flush instruction; `--model {profile}` judges it as on storage that \
-                 is not persistent memory"
+                "the program syncs its files and executes no flush instruction; use `--model {profile}` to check it as a \
+                 program on ordinary storage"
             ));
         }
         if let Some(directory) = directory {

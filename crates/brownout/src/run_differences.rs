@@ -24,9 +24,8 @@ pub fn run_differences(
     let mut found = Vec::new();
     let mut add = |hides, text: String| found.push(RunDifference::new(hides, text));
     if comparable_command(&before) != comparable_command(&after) {
-        let [now, was] = [&after, &before].map(|run| run.command.join(" "));
-        let text = format!("the command is `{now}`, and was `{was}`");
-        add(Hides::AnyFinding, text);
+        let [now, was] = [&after, &before].map(|run| format!("`{}`", run.command.join(" ")));
+        add(Hides::AnyFinding, changed("the command", now, was));
     }
     match (&before.model, &after.model) {
         (Some(was), Some(now)) if was == now => {}
@@ -101,7 +100,7 @@ fn crash_differences(before: &TestConfiguration, after: &TestConfiguration) -> V
     }
     if before.recovery.command != after.recovery.command {
         let (now, was) = (&after.recovery.command, &before.recovery.command);
-        found.push(format!("recovery is `{now}`, and was `{was}`"));
+        found.push(format!("recovery changed from `{was}` to `{now}`"));
     } else if before.recovery != in_directory_of(&before.recovery, &after.recovery) {
         found.push("the client, the limits or other options of recovery differ".to_owned());
     }
@@ -124,12 +123,9 @@ fn crash_differences(before: &TestConfiguration, after: &TestConfiguration) -> V
         ),
         (
             before.tearing != after.tearing,
-            "stores persist in part in one run only (`--tearing`)",
+            "only one run tests torn stores (`--tearing`)",
         ),
-        (
-            after.depth < before.depth,
-            "fewer runs crash in a row (`--depth`)",
-        ),
+        (after.depth < before.depth, "`--depth` is lower"),
     ];
     let differing = options.into_iter().filter(|(differs, _)| *differs);
     found.extend(differing.map(|(_, text)| text.to_owned()));
@@ -165,5 +161,5 @@ fn in_directory_of(other: &Recovery, recovery: &Recovery) -> Recovery {
 }
 
 fn changed(what: &str, now: impl std::fmt::Display, was: impl std::fmt::Display) -> String {
-    format!("{what} is {now}, and was {was}")
+    format!("{what} changed from {was} to {now}")
 }

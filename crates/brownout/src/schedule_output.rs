@@ -61,7 +61,7 @@ pub fn compare(
     let index = difference.index();
     let what = match difference {
         Difference::Event(_) => "differs from",
-        Difference::End(_) => "does not end where the events end of",
+        Difference::End(_) => "has a different number of events than",
     };
     console.warn(format_args!(
         "the recording {what} `{}`, first at event {index}:\n  there: {}\n  here:  {}",
@@ -84,7 +84,7 @@ fn other_options(earlier: &TraceReader<File>, new: &TraceReader<File>) -> Vec<St
     let mut phrases = Vec::new();
     if loads(earlier) != loads(new) {
         phrases.push(format!(
-            "it has {}, this one {}",
+            "the earlier one contains {}, this one {}",
             loads(earlier),
             loads(new)
         ));
@@ -102,12 +102,12 @@ fn other_options(earlier: &TraceReader<File>, new: &TraceReader<File>) -> Vec<St
     };
     let (there, here) = (functions(earlier), functions(new));
     for (which, one, other) in [
-        ("it alone", &there, &here),
-        ("this one alone", &here, &there),
+        ("only the earlier one records", &there, &here),
+        ("only this one records", &here, &there),
     ] {
         let names: Vec<&str> = one.difference(other).map(String::as_str).collect();
         if !names.is_empty() {
-            phrases.push(format!("{which} has calls of {}", listed(&names)));
+            phrases.push(format!("{which} calls of {}", listed(&names)));
         }
     }
     phrases

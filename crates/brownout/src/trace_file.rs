@@ -274,7 +274,7 @@ impl TraceFile {
             EarlyStop::Failure(failure) => failure.clone(),
             _ => "this version of brownout does not know the reason".into(),
         };
-        Some(format!("recording stopped before the target ended: {why}"))
+        Some(format!("recording stopped before the program ended: {why}"))
     }
 }
 

@@ -127,7 +127,7 @@ fn a_trace_that_cannot_show_races_is_not_green() {
     let output = built.brownout(&["race", "trace"]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{stderr}");
-    assert!(stderr.contains("the trace has no loads"), "{stderr}");
+    assert!(stderr.contains("the trace contains no loads"), "{stderr}");
     let built = Built::new("clean/delayed_persist_in_order.c");
     built.record(&["--loads"]);
     let output = built.brownout(&["race", "trace"]);

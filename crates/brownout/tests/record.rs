@@ -119,7 +119,7 @@ fn what_could_not_be_recorded_is_reported_by_record_and_by_stat() {
     assert!(compiled.unwrap().success());
     let recorded = run(&mut directory.record(&["--pm", "pool"], &["./asynchronous"]));
     assert!(recorded.status.success());
-    let message = "the target uses io_submit";
+    let message = "the program uses io_submit";
     assert!(text(&recorded.stderr).contains(message));
     let stat = directory.stat();
     let (_, notes) = stat.split_once("Notes\n").expect("notes are shown");

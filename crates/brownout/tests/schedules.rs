@@ -69,7 +69,7 @@ fn a_recording_is_compared_with_an_earlier_one_of_the_same_schedule() {
     let program = BuiltProgram::new("missing-flush/only_if_threads_meet.c");
     let first = program.run(&["record", "--schedule", "2:102", "-o", "first"]);
     assert!(first.status.success(), "{}", stderr(&first));
-    if stderr(&first).contains("addresses, which the system does not allow to fix") {
+    if stderr(&first).contains("addresses, which this system cannot fix") {
         // Then no two recordings are the same.
         return;
     }

@@ -31,7 +31,7 @@ impl fmt::Display for Obstacle {
                 write!(f, "it has {count} threads when it first uses its input")
             }
             Self::InputUnused => f.write_str("it ends before it uses its input"),
-            Self::TooSlow => f.write_str("it takes too long to come to where it uses its input"),
+            Self::TooSlow => f.write_str("it takes too long to reach its first use of the input"),
         }
     }
 }

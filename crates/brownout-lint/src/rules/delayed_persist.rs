@@ -84,8 +84,7 @@ fn report(line: PmAddress, store: &LiveStore<StoreTag>, thread: &ThreadState, fo
     found.add_sized(key, counts, store.time.0, || Occurrence {
         message: Message::OfBytes(Box::new(|bytes| {
             format!(
-                "{bytes} stored here {} persistent only after a store that was made later; a crash in between keeps only the \
-                 later store",
+                "{bytes} stored here {} persistent only after a later store; a crash in between keeps only the later one",
                 bytes.be()
             )
         })),

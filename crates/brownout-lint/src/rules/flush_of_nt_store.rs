@@ -58,8 +58,7 @@ With libpmem, call `pmem_drain` after `pmem_memcpy_nodrain`, not `pmem_persist`.
         };
         let key = Key::single(flush.site, Some(file(flush.line)));
         found.add(key, flush.time, || Occurrence {
-            message: "only non-temporal stores to this cache line wait, and they need no flush"
-                .into(),
+            message: "only non-temporal stores to this line are pending; they need no flush".into(),
             sites: vec![("flush", flush.site, flush.time), ("store", store, time)],
             bytes: vec![(flush.line, ByteMask::ALL)],
             ..Occurrence::default()

@@ -48,7 +48,7 @@ pmem_persist(node, sizeof *node);
 
     fn volatile_flush(&mut self, flush: &VolatileFlush, found: &mut Tally) {
         found.add(Key::single(flush.site, None), flush.time, || Occurrence {
-            message: "this flush is of memory that is not persistent".into(),
+            message: "this flush targets memory that is not persistent".into(),
             sites: vec![("flush", flush.site, flush.time)],
             ..Occurrence::default()
         });

@@ -67,7 +67,7 @@ pmem_persist(&item->count, sizeof item->count);
 
 If the data need not survive (a lock, a statistics counter), keep it in volatile memory, or at least in a
 cache line of its own. If your recovery checks everything that has to survive, `missing-flush = \"unless-passed\"` in the table
-`[rules]` of `brownout.toml` makes findings warnings that crash testing has tried and that recovery has passed.
+`[rules]` of `brownout.toml` turns findings that crash testing tried, and that recovery tolerated, into warnings.
 ",
     };
 

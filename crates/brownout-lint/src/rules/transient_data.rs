@@ -28,7 +28,7 @@ impl Rule for TransientData {
 
 Reports stores to persistent memory whose cache line is never flushed or written back in the whole run, unless they store the
 bytes that are durable already. Also reports locks that are not flushed, whether their cache line is at some other time
-or not: words that a thread changes by a locked instruction, and then sets back by a plain store; and version locks, in which a
+or not: words that a thread changes by a locked instruction, and then restores with a plain store; and version locks, in which a
 locked instruction sets a bit and another instruction clears it and advances the version. A crash while a lock is held can leave
 it held, with and without a flush, so recovery has to reset it in any case.
 

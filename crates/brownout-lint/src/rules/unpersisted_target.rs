@@ -91,17 +91,17 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
                 .iter()
                 .map(|store| store.bytes.0.count_ones())
                 .sum();
-            let when = match pointer.guaranteed {
-                Some(_) => "persistent only later",
-                None => "never persistent",
-            };
             let stored = match pointer.is_certain {
                 true => "the pointer stored here",
                 false => "the number stored here, which may be the offset of an object,",
             };
-            let lost = match bytes {
-                1 => "1 byte that was stored into its target before is".to_owned(),
-                _ => format!("{bytes} bytes that were stored into its target before are"),
+            let (bytes, does) = match bytes {
+                1 => ("1 byte".to_owned(), "does"),
+                _ => (format!("{bytes} bytes"), "do"),
+            };
+            let lost = match pointer.guaranteed {
+                Some(_) => format!("{does} so only later"),
+                None => format!("never {does}"),
             };
             let mut sites = vec![("pointer", pointer.site, pointer.time)];
             let mut unfenced_since = Vec::new();
@@ -114,7 +114,10 @@ object before it trusts the pointer (a checksum), suppress the finding with the 
             }
             sites.push(("fence", fence, fence_time));
             Occurrence {
-                message: format!("{stored} becomes persistent although {lost} {when}").into(),
+                message: format!(
+                    "{stored} becomes persistent, but {bytes} stored earlier to its target {lost}"
+                )
+                .into(),
                 sites,
                 bytes: pointer
                     .target

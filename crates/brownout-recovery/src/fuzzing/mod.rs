@@ -35,7 +35,7 @@ pub enum FuzzSandboxError {
     Sandbox(#[from] SandboxError),
     #[error("cannot exchange data with the sandbox")]
     Exchange(#[source] io::Error),
-    #[error("the target cannot be fuzzed: {0}")]
+    #[error("the program cannot be fuzzed: {0}")]
     Target(String),
     #[error("an image has {given} files, but there are {expected} persistent files")]
     Image { given: usize, expected: usize },

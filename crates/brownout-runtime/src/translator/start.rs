@@ -115,7 +115,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     match crate::translator::dispatch::with_translator(|translator| translator.block(entry)) {
         Ok(at) => context.resume = at,
         Err(_) => fatal::unsupported(format_args!(
-            "the entry point {entry:#x} of the target is not executable"
+            "the entry point {entry:#x} of the program is not executable"
         )),
     }
     // SAFETY: the context was installed and `resume` set above.

@@ -40,7 +40,7 @@ pub struct FixArgs {
     #[arg(long)]
     pub apply: bool,
 
-    /// Also suggest to remove flushes, fences and log entries that do nothing
+    /// Also suggest removing flushes, fences and log entries that do nothing
     ///
     /// What one run does not need, another run may. With --build, removals that the rebuilt program proves are part of the patch.
     #[arg(long)]

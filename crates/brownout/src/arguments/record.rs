@@ -42,7 +42,8 @@ pub struct RecordArgs {
     /// Compare the recording with TRACE, an earlier one with the same schedule, and exit with 3 if an event differs
     ///
     /// Ids of processes and threads may differ. The first event that differs is shown. The program must find the same files as
-    /// before. If TRACE was recorded with other options, so that it has other loads or calls of other functions, that is said instead.
+    /// before. If TRACE was recorded with other options, so that it has other loads or calls of other functions, brownout
+    /// reports that instead.
     #[arg(long, value_name = "TRACE", requires = "schedule")]
     pub same_as: Option<PathBuf>,
 

@@ -249,8 +249,12 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
             .push(unstable_sentence(&unstable, &campaign.unpinned()));
     }
     if status.unconfirmed > 0 {
+        let are = match status.unconfirmed {
+            1 => "is",
+            _ => "are",
+        };
         results.subject.gaps.push(format!(
-            "{} of the program happened under instrumentation and not without; they are not reported",
+            "{} occurred only under instrumentation and {are} not reported",
             number_of(status.unconfirmed, "failure")
         ));
     }
@@ -311,7 +315,7 @@ fn write_minimal_corpus(campaign: &FuzzCampaign, root: &Path, results: &mut Resu
     };
     match write() {
         Ok(()) => results.add_tested(format!(
-            "{} of {} show everything that all show: corpus-minimal/",
+            "{} of {} cover what the whole corpus covers: corpus-minimal/",
             chosen.len(),
             number_of(all as u64, "input")
         )),

@@ -39,7 +39,7 @@ pub struct CampaignResults {
 
 const NO_PROGRAM: &str =
     "--recover names no program by its path, so a change of it would not be noticed";
-const NO_FUNCTION: &str = "recovery does not always do the same after it has read the same bytes, or it is not known what it always reads";
+const NO_FUNCTION: &str = "recovery behaves differently after reading the same bytes, or it is not known what it always reads";
 
 /// Tries crashes until the strategy or the monitor ends it. `begin` is called when the test that is resumed is known to be the
 /// same.

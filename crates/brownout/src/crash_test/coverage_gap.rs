@@ -19,9 +19,8 @@ pub fn not_explored(why: &str) -> Reason {
 
 /// Why a test that has lost or reordered no stores shows too little.
 pub fn not_reordered(why: &str) -> Reason {
-    let text = format!(
-        "no crash was tested that loses stores or persists them in another order: {why}; raise --time-limit"
-    );
+    let text =
+        format!("no crash that loses or reorders stores was tested: {why}; raise --time-limit");
     Reason::new(ReasonKind::CoverageGap, text)
 }
 

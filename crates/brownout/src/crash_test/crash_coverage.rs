@@ -251,9 +251,12 @@ fn crashes_inside(count: u64) -> String {
 fn still_running(progress: Progress, monitor: &CrashTestMonitor) -> Option<Reason> {
     let is_known = progress.running == 0 || monitor.interrupted();
     (!is_known).then(|| {
-        let they = if progress.running == 1 { "it" } else { "they" };
+        let (were, they) = match progress.running {
+            1 => ("was", "it"),
+            _ => ("were", "they"),
+        };
         Reason::other(format!(
-            "{} had not ended when the time was over, and took longer than those that passed: {they} may hang{}; raise \
+            "{} {were} still running when the time limit was reached, longer than any that passed; {they} may hang{}; raise \
              --time-limit, or lower --recover-time-limit",
             recoveries(progress.running),
             after_crashes_at(monitor.running())

@@ -187,7 +187,7 @@ pub fn accepted_alterations(
     };
     Ok(passes.then(|| {
         format!(
-            "recovery also passes on {tried} of the files, so it may check nothing of what it reads; let it fail if something is \
+            "recovery also passes on {tried} of the files, so it may not check what it reads; let it fail if something is \
              wrong, unless it accepts or discards such data on purpose"
         )
     }))

@@ -49,7 +49,7 @@ pub fn remember(
         .iter()
         .any(|why| why.kind != ReasonKind::CoverageGap)
     {
-        return nothing("the verdicts of this test do not count");
+        return nothing("the test was inconclusive");
     }
     if let Some(why) = decided.unknown {
         return nothing(why);

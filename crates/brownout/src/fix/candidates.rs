@@ -81,7 +81,7 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
              stores that it names, or make them one update (a log, a transaction, one word)"
         }
         "dirty-overwrite" => {
-            "the bytes were stored twice before they were persistent, which can be meant so; persist the first store by hand \
+            "the bytes were stored twice before they were persistent, which may be intentional; persist the first store by hand \
              if recovery needs it"
         }
         "redundant-flush" | "redundant-fence" | "flush-volatile" | "flush-of-nt-store"
@@ -92,7 +92,7 @@ pub fn refusal(rule: &str) -> Option<&'static str> {
             "the finding describes a pattern, not a missing operation; flush or fence each object by hand if their order matters"
         }
         "tx-not-ended" => {
-            "where the transaction should end is a decision of its author; end it on every path"
+            "only the author can decide where the transaction should end; end it on every path"
         }
         _ => {
             "there is no automatic repair for this rule; `brownout explain` says how to fix its findings"

@@ -14,7 +14,7 @@ use super::repaired_statements::StatementPlace;
 use super::run_survey::RunSurvey;
 
 /// Why a call or loop is no place for a repair.
-const TOO_LATE: &str = "what follows the call or loop comes after the fence, the release of a lock or the crash by which the bytes have to be durable";
+const TOO_LATE: &str = "any place after the call or loop is too late: the bytes must be durable before the fence, lock release or crash";
 
 /// A candidate with the edits that it means.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -102,7 +102,7 @@ impl Reproduction {
             Some(Harm::Dependent { how, .. }) => {
                 finding.severity = Severity::Bug;
                 match how {
-                    Dependence::Target => ", into what it had loaded a pointer to",
+                    Dependence::Target => " in the object that the loaded pointer refers to",
                     _ => ", a copy of what it had loaded",
                 }
             }
@@ -139,7 +139,7 @@ impl Reproduction {
                 )
             }
             Some(ForcedVerdict::FailsAnyway) => format!(
-                "reproduced: {forced}; recovery fails there even if the store is not lost, which shows nothing about the race"
+                "reproduced: {forced}; recovery also fails there with the store present, so the failure says nothing about the race"
             ),
             Some(ForcedVerdict::NotRun(why)) => {
                 format!("reproduced: {forced}; recovery was not run, because {why}")

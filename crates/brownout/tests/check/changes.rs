@@ -95,11 +95,11 @@ fn a_run_of_something_else_has_not_fixed_anything() {
     let dir = TestDir::new();
     dir.check(&["--out", "before"], &["last"]);
     let differing: [(&[&str], &[&str], &str); 2] = [
-        (&[], &["fence"], "the command is"),
+        (&[], &["fence"], "the command changed from"),
         (
             &["--model", "eadr"],
             &["last"],
-            "the model is eadr, and was adr",
+            "the model changed from adr to eadr",
         ),
     ];
     for (options, arguments, why) in differing {

@@ -30,7 +30,7 @@ fn another_crash_test_does_not_decide_what_it_can_hide() {
         (
             "sha1sum {pm}",
             &[],
-            "recovery is `sha1sum {pm}`, and was `./append {pm} recover`",
+            "recovery changed from `./append {pm} recover` to `sha1sum {pm}`",
         ),
         (
             recovery,

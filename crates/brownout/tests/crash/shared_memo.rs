@@ -174,6 +174,6 @@ fn options_that_do_not_fit_are_refused() {
         assert_eq!(run.status, Some(2), "{}", run.stderr);
         run.stderr
     };
-    assert!(refused(&["--depth", "2"]).contains("--memory cannot be used with --depth"));
+    assert!(refused(&["--depth", "2"]).contains("--memory cannot be combined with --depth"));
     assert!(refused(&["--resume"]).contains("--memory cannot be used with --resume"));
 }

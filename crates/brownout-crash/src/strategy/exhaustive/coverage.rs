@@ -166,7 +166,7 @@ fn not_a_function(other_inputs: &BTreeSet<String>) -> String {
             others.join(", ")
         ),
     };
-    format!("recovery does not always do the same after it has read the same bytes: {cause}")
+    format!("recovery behaves differently after reading the same bytes: {cause}")
 }
 
 #[cfg(test)]

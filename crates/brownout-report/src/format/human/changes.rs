@@ -16,7 +16,7 @@ impl Human {
         self.write_findings(new, out)?;
         self.write_section("gone:", gone, out)?;
         for (why, report) in &changes.undecided {
-            let title = format!("not found again, but this decides nothing, because {why}:");
+            let title = format!("not found again, but inconclusive because {why}:");
             self.write_section(&title, report, out)?;
         }
         let mut notes = Vec::new();

@@ -140,7 +140,7 @@ impl<K: Copy + PartialEq> Sites<K> {
         let number = self.free.pop().unwrap_or_else(|| {
             if self.count >= MAX_SITES {
                 fatal::unsupported(format_args!(
-                    "the target has more than {MAX_SITES} instructions that an instrument observes, which the engine \
+                    "the program has more than {MAX_SITES} instructions that an instrument observes, which the engine \
                      does not support"
                 ));
             }

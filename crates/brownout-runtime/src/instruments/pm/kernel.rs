@@ -144,7 +144,7 @@ fn refuse_user_faults(nr: u32, args: &[u64; 6]) {
         && !candidates::overlapping(start, start.saturating_add(len)).is_empty()
     {
         fatal::unsupported(format_args!(
-            "the target handles page faults of the mapped file at {start:#x} with userfaultfd, which the engine does not support"
+            "the program handles page faults of the mapped file at {start:#x} with userfaultfd, which the engine does not support"
         ));
     }
 }
@@ -213,7 +213,7 @@ fn note_unseen(context: &mut Context, nr: u32) {
     if nr == linux::__NR_io_submit && !NOTED.swap(true, Ordering::Relaxed) {
         note(
             context,
-            "the target uses io_submit: writes by it to persistent memory or its files are not \
+            "the program uses io_submit: writes by it to persistent memory or its files are not \
              recorded",
         );
     }

@@ -155,7 +155,7 @@ pub fn serve(context: &mut Context, nr: u32, mut args: [u64; 6]) -> Outcome {
     if strict {
         // A process may then only read, write and exit.
         fatal::unsupported(format_args!(
-            "the target enters seccomp strict mode, which the engine does not support"
+            "the program enters seccomp strict mode, which the engine does not support"
         ));
     }
     if !filter {

@@ -56,7 +56,7 @@ pub struct DiscoveryChecker<'a> {
     crash_tested: u64,
     partly_tested: u64,
     refused: Vec<(u64, Reason)>,
-    /// Inputs whose crashes were not tested because the time was over.
+    /// Inputs whose crashes were not tested because the time limit was reached.
     put_off: u64,
     failures: Vec<String>,
 }
@@ -409,7 +409,7 @@ impl<'a> DiscoveryChecker<'a> {
             ));
             if self.put_off > 0 {
                 results.subject.gaps.push(format!(
-                    "crashes of {} were not tested, because the time was over; the same command continues with them",
+                    "crash tests of {} were skipped because the time limit was reached; run the same command to continue",
                     number_of(self.put_off, "input")
                 ));
             }
@@ -429,7 +429,7 @@ impl<'a> DiscoveryChecker<'a> {
                     results.fall_short(code, reason.clone());
                 }
                 None if self.crash_tested == 0 && self.linted > 0 => {
-                    let why = "no crash was tested: the time was over before";
+                    let why = "no crash was tested: the time limit was reached first";
                     let reason = Reason::new(ReasonKind::CoverageGap, why);
                     results.fall_short(ExitCode::NothingTested, reason);
                 }

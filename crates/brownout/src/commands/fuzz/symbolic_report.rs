@@ -49,8 +49,8 @@ pub fn conclude(campaign: &FuzzCampaign, status: &CampaignStatus, results: &mut 
     let is_unsolved = figures.queries == 0 && figures.waiting > 0;
     if figures.symbolic_steps == 0 || is_unsolved {
         let why = match figures.executions {
-            0 => "no path was replayed: the campaign ended before",
-            _ if is_unsolved => "no input was solved for: the campaign ended before",
+            0 => "no path was replayed: the campaign ended first",
+            _ if is_unsolved => "no input was solved for: the campaign ended first",
             _ => {
                 "nothing that the program does depends on the bytes that are symbolic; give its input to --symbolic"
             }
@@ -154,15 +154,15 @@ fn note_gaps(figures: &SymbolicFigures, results: &mut Results) {
     if figures.mismatches > 0 {
         let first = figures.first_mismatch.as_deref().unwrap_or_default();
         gaps.push(format!(
-            "replay computed {} in another way than the processor, which is a fault of brownout; please report it (the first: {first})",
+            "replay computed {} differently from the processor; this is a bug in brownout, please report it (first: {first})",
             number_of(figures.mismatches, "value"),
         ));
     }
     if figures.diverged > 0 {
         gaps.push(format!(
-            "{} of {} whose paths were compared went elsewhere than solved",
+            "{} of {} diverged from the predicted path",
             figures.diverged,
-            number_of(figures.followed + figures.diverged, "solved input"),
+            number_of(figures.followed + figures.diverged, "compared solved input"),
         ));
     }
     let counted = [
@@ -180,7 +180,7 @@ fn note_gaps(figures: &SymbolicFigures, results: &mut Results) {
         (
             figures.overwritten,
             "symbolic byte",
-            "was overwritten by something else than the program",
+            "was overwritten by something other than the program",
         ),
     ];
     for (count, noun, what) in counted.into_iter().filter(|(count, ..)| *count > 0) {

@@ -117,7 +117,7 @@ extern "C" fn handle(signal: u32, info: *const Info, ucontext: *mut UContext) {
         }
         if signal == SIGSEGV || signal == SIGBUS || rip >> 40 == 0x31 {
             fatal::fault(format_args!(
-                "{} at {rip:#x}, address {:#x}, while the target was near {:#x}",
+                "{} at {rip:#x}, address {:#x}, while the program was near {:#x}",
                 name(signal),
                 info.address(),
                 context.pc

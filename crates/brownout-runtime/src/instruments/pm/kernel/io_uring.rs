@@ -109,7 +109,7 @@ pub fn attach(context: &mut Context, nr: u32, params_at: u64, raw: u64) {
             note(
                 context,
                 &alloc::format!(
-                    "the target has an io_uring (descriptor {fd}) that is polled by the kernel or laid out unusually: \
+                    "the program has an io_uring (descriptor {fd}) that is polled by the kernel or laid out unusually: \
                      what it writes to persistent memory or its files is not recorded"
                 ),
             );
@@ -334,7 +334,7 @@ pub fn before(context: &mut Context, nr: u32, args: &mut [u64; 6]) -> Submission
                 note(
                     context,
                     &alloc::format!(
-                        "the target writes by io_uring (descriptor {fd}) to {what}: if that is a file of persistent \
+                        "the program writes by io_uring (descriptor {fd}) to {what}: if that is a file of persistent \
                          memory, it is not recorded"
                     ),
                 );

@@ -321,7 +321,7 @@ pub fn restore_spilled(context: &mut Context) {
 /// Ends the process: the engine cannot run the instruction at `context.pc`.
 pub fn refuse(context: &Context) -> ! {
     fatal::unsupported(format_args!(
-        "the target uses the instruction {:?} at {:#x}, which the engine does not support",
+        "the program uses the instruction {:?} at {:#x}, which the engine does not support",
         decode(context.pc).code(),
         context.pc,
     ));

@@ -24,7 +24,7 @@ input can leave. The finding says which, and has the path of the input.
 ## Why is this bad?
 
 On files that a loss of power leaves, the program cannot be restarted. On other files, anyone who can choose the input can stop the
-program, and what it does to its persistent data before may be damage that stays.
+program, and may leave its persistent data damaged.
 
 ## Example
 
@@ -69,7 +69,7 @@ for (uint64_t at = pool->head; at; at = node(at)->next)     /* a ring that a los
 
 ## Fix
 
-Order the stores so that no list is a ring for a moment, or limit the number of steps by what the pool can hold. A program that only
-takes long needs a longer `--timeout`.
+Order the stores so that no list is a ring even for a moment, or limit the number of steps by what the pool can hold. A program that is
+merely slow needs a longer `--timeout`.
 ",
 };

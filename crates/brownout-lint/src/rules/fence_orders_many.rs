@@ -24,7 +24,7 @@ impl Rule for FenceOrdersMany {
         explanation: "\
 ## What it does
 
-Reports fences that more than one flush or non-temporal store waits for. Nothing else orders them among each other.
+Reports fences that more than one flush or non-temporal store waits for. Nothing else orders these.
 
 ## Why is this bad?
 

@@ -31,14 +31,14 @@ impl Rule for MissingFlush {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
-        summary: "a store is never flushed, though its cache line is at some other time",
+        summary: "a store is never flushed, although its cache line is flushed at some other time",
         explanation: "\
 ## What it does
 
 Reports stores to persistent memory whose bytes are never written back from the cache: no `clwb`,
 `clflushopt` or `clflush` of their cache line follows, nor `msync` or `fsync`, until the memory is unmapped or
 the program ends. The same line is flushed at some other time in the run, so it does hold data
-that is meant to be persistent. A store of the bytes that are durable already is not reported: nothing can be lost.
+that is meant to be persistent. A store of bytes that are already durable is not reported: nothing can be lost.
 Neither is a lock, which is transient by nature (see `transient-data`).
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.

@@ -27,8 +27,8 @@ impl Rule for TransientData {
 ## What it does
 
 Reports stores to persistent memory whose cache line is never flushed or written back in the whole run, unless they store the
-bytes that are durable already. Also reports locks that are not flushed, whether their cache line is at some other time
-or not: words that a thread changes by a locked instruction, and then restores with a plain store; and version locks, in which a
+bytes that are already durable. Also reports locks that are not flushed, whether or not their cache line is flushed at some
+other time: words that a thread changes by a locked instruction, and then restores with a plain store; and version locks, in which a
 locked instruction sets a bit and another instruction clears it and advances the version. A crash while a lock is held can leave
 it held, with and without a flush, so recovery has to reset it in any case.
 

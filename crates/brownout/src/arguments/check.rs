@@ -67,7 +67,7 @@ pub struct CheckArgs {
 
     /// Record the program under N schedules of its threads, and examine each recording
     ///
-    /// The seeds are 1 to N; see --schedule. Findings are those of all schedules, each as the schedule shows it that shows most, which
+    /// The seeds are 1 to N; see --schedule. Findings are those of all schedules, each with the schedule that shows most about it, which
     /// `brownout check --schedule` repeats. Between two runs, files that the program maps are restored to what they held when it
     /// first mapped them, and removed if it created them; other files stay as the program leaves them. A standard input that
     /// is not a file is read by the first run only. The time limit of crash testing is divided among the schedules.

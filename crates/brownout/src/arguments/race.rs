@@ -43,8 +43,8 @@ pub struct RaceArgs {
     /// The program runs with the recorded arguments, from the persistent files with which the recorded run started, in a sandbox that
     /// discards what it writes; it has no network, and its standard input is empty. If another thread loads the store, and then makes
     /// something durable or sends something out, the race is reproduced. The finding says so, or why it was not reproduced. With --recover,
-    /// recovery runs on the image of a crash at that instant, in which only this store is lost; if it fails, the race is confirmed. No race
-    /// is left out because it was not reproduced.
+    /// recovery runs on the image of a crash at that instant, in which only this store is lost; if it fails, the race is confirmed.
+    /// Races that were not reproduced are still reported.
     #[arg(long)]
     pub confirm: bool,
 

@@ -34,7 +34,7 @@ pub struct RecordArgs {
 
     /// Record loads only while persistent memory is shared
     ///
-    /// Loads are recorded from the first thread on that a process creates, from its first fork while it has mapped a file, or once another
+    /// Loads are recorded from the first thread that a process creates, from its first fork while it has mapped a file, or once another
     /// process has mapped the same file. No earlier load can race. `brownout check` always does this.
     #[arg(long, conflicts_with = "loads")]
     pub shared_loads: bool,

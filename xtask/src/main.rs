@@ -80,12 +80,14 @@ cargo xtask COMMAND [OPTIONS]
   bench lint            how fast traces are linted, and in how much memory
   bench crash           how fast recoveries are tried, against bare fork and exec
   bench explore         how fast processes fork and recoveries are explored, against native
+  bench fix             how long `brownout fix` takes from findings to proven patches, and how fast a repaired program is
   bench fuzz            executions a second by copies of the target, against fork and exec
   bench race            what recording for races costs, and how fast they are found, in how much memory
   bench represent       how fast the update behaviours of a long run are found, and in how much memory; how soon
                         `auto` and `prefix` find the first bug of programs of the corpus
-      options of these: --runs N  --brownout PATH  (represent: --only steps|first-bug  --time-limit SECONDS)
-      options:          --lines N (inputs of at most so many lines)
+      options of these: --runs N  --brownout PATH
+                        crash: --jobs N   explore: --only NAME   fix: --lines N (inputs of at most so many lines)
+                        represent: --only steps|first-bug  --time-limit SECONDS
 ";
 
 fn main() -> ExitCode {

@@ -1,19 +1,28 @@
-//! What may come in through dependencies: the licences and the source that `deny.toml` allows, from `cargo metadata`, so
-//! that the check needs no other tool and is the same on every machine.
+//! What may come in through dependencies: the licences and the sources that `deny.toml` allows, so that the check needs no other
+//! tool and is the same on every machine. Packages of the workspace are those of `cargo metadata`; those of other workspaces, which may
+//! not be there yet, are those of their lock files.
+//!
+//! What it can miss: the licences of packages that only another workspace uses, because a lock file does not have them.
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::shell::{cargo, root};
 
-const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// The registry that is allowed if `deny.toml` names none, as for `cargo deny`.
+const CRATES_IO: &str = "https://github.com/rust-lang/crates.io-index";
+/// The lock files of the workspaces beside this one.
+const OTHER_LOCKS: [&str; 2] = [
+    "crates/brownout-engine/loader/Cargo.lock",
+    "fuzz/Cargo.lock",
+];
 /// Wrappers of system calls beside rustix, which all crates use.
 const SECOND_WRAPPERS: [&str; 1] = ["nix"];
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 
 /// What is wrong with the packages that the workspace depends on.
 pub fn check() -> Result<Vec<String>> {
-    let allowed = allowed_licences(&read("deny.toml")?)?;
+    let allowed = Allowed::parse(&read("deny.toml")?)?;
     let output = cargo(&[
         "metadata",
         "--format-version",
@@ -35,6 +44,10 @@ pub fn check() -> Result<Vec<String>> {
         .iter()
         .flat_map(|package| check_package(package, &allowed))
         .collect();
+    for lock in OTHER_LOCKS {
+        let found = check_sources(&read(lock)?, &allowed.sources)?;
+        problems.extend(found.map(|problem| format!("{lock}: {problem}")));
+    }
     problems.extend(check_loader(
         &read("crates/brownout-engine/loader/Cargo.lock")?,
         &read("Cargo.lock")?,
@@ -46,22 +59,97 @@ fn read(name: &str) -> Result<String> {
     std::fs::read_to_string(root().join(name)).with_context(|| name.to_owned())
 }
 
-/// `licenses.allow` of deny.toml.
-fn allowed_licences(deny: &str) -> Result<Vec<String>> {
-    let deny: toml::Table = deny.parse().context("deny.toml")?;
-    let allow = deny
-        .get("licenses")
-        .and_then(|licences| licences.get("allow"))
-        .and_then(toml::Value::as_array)
-        .context("deny.toml: there is no licenses.allow")?;
-    Ok(allow
-        .iter()
-        .filter_map(|licence| licence.as_str().map(str::to_owned))
-        .collect())
+/// What deny.toml allows.
+struct Allowed {
+    /// `licenses.allow`.
+    licences: Vec<String>,
+    sources: AllowedSources,
+}
+
+impl Allowed {
+    fn parse(deny: &str) -> Result<Allowed> {
+        let deny: toml::Table = deny.parse().context("deny.toml")?;
+        let licences = list(&deny, "licenses", "allow");
+        Ok(Allowed {
+            licences: licences.context("deny.toml: there is no licenses.allow")?,
+            sources: AllowedSources::parse(&deny)?,
+        })
+    }
+}
+
+/// `[sources]` of deny.toml: where packages may come from.
+struct AllowedSources {
+    /// The addresses of registries.
+    registries: Vec<String>,
+    /// The addresses of git repositories.
+    repositories: Vec<String>,
+}
+
+impl AllowedSources {
+    fn parse(deny: &toml::Table) -> Result<AllowedSources> {
+        for key in ["unknown-registry", "unknown-git"] {
+            let level = deny.get("sources").and_then(|sources| sources.get(key));
+            if level.and_then(toml::Value::as_str) != Some("deny") {
+                bail!("deny.toml: sources.{key} is not \"deny\"");
+            }
+        }
+        let registries = list(deny, "sources", "allow-registry");
+        Ok(AllowedSources {
+            registries: registries.unwrap_or_else(|| vec![CRATES_IO.to_owned()]),
+            repositories: list(deny, "sources", "allow-git").unwrap_or_default(),
+        })
+    }
+
+    /// Whether a package may come from here: a source as cargo writes it.
+    fn allow(&self, source: &str) -> bool {
+        let is_in = |known: &[String], address: &str| known.iter().any(|one| one == address);
+        match source.split_once('+') {
+            Some(("registry", address)) => is_in(&self.registries, address),
+            Some(("sparse", address)) => {
+                is_in(&self.registries, address) || is_in(&self.registries, source)
+            }
+            Some(("git", address)) => {
+                let address = address.split(['?', '#']).next().unwrap_or(address);
+                is_in(&self.repositories, address)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// A list of strings in a section of deny.toml, if it is there.
+fn list(deny: &toml::Table, section: &str, key: &str) -> Option<Vec<String>> {
+    let values = deny.get(section)?.get(key)?.as_array()?.iter();
+    Some(
+        values
+            .filter_map(|value| value.as_str().map(str::to_owned))
+            .collect(),
+    )
+}
+
+/// The packages of a lock file that come from elsewhere.
+fn check_sources<'a>(
+    lock: &str,
+    allowed: &'a AllowedSources,
+) -> Result<impl Iterator<Item = String> + 'a> {
+    let lock: toml::Table = lock.parse().context("a lock file")?;
+    let packages = lock.get("package").and_then(toml::Value::as_array);
+    let packages = packages.cloned().unwrap_or_default().into_iter();
+    Ok(packages.filter_map(|package| {
+        let text = |field: &str| package.get(field).and_then(toml::Value::as_str);
+        // Our own have none.
+        let source = text("source").filter(|source| !allowed.allow(source))?;
+        let (name, version) = (text("name")?, text("version")?);
+        Some(foreign(name, version, source))
+    }))
+}
+
+fn foreign(name: &str, version: &str, source: &str) -> String {
+    format!("{name} {version}: comes from {source}, which is not in the lists of deny.toml")
 }
 
 /// What is wrong with one package of `cargo metadata`.
-fn check_package(package: &Value, allowed: &[String]) -> Vec<String> {
+fn check_package(package: &Value, allowed: &Allowed) -> Vec<String> {
     let text = |field: &str| package[field].as_str().unwrap_or_default();
     let (name, version) = (text("name"), text("version"));
     let mut problems = Vec::new();
@@ -83,13 +171,11 @@ fn check_package(package: &Value, allowed: &[String]) -> Vec<String> {
                 }
             }
         }
-        Some(CRATES_IO) => {}
-        Some(source) => problems.push(format!(
-            "{name} {version}: comes from {source}, not from crates.io"
-        )),
+        Some(source) if allowed.sources.allow(source) => {}
+        Some(source) => problems.push(foreign(name, version, source)),
     }
     let licence = text("license");
-    if !is_allowed(licence, allowed) {
+    if !is_allowed(licence, &allowed.licences) {
         let licence = if licence.is_empty() { "none" } else { licence };
         problems.push(format!(
             "{name} {version}: its licence ({licence}) is not in the list of deny.toml"
@@ -186,11 +272,11 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn allowed() -> Vec<String> {
-        allowed_licences(
-            "[licenses]\nallow = [\"MIT\", \"Apache-2.0\", \"Apache-2.0 WITH LLVM-exception\"]\n",
-        )
-        .unwrap()
+    const DENY: &str = "[licenses]\nallow = [\"MIT\", \"Apache-2.0\", \"Apache-2.0 WITH LLVM-exception\"]\n\n\
+        [sources]\nunknown-registry = \"deny\"\nunknown-git = \"deny\"\nallow-git = [\"https://example.org/b\"]\n";
+
+    fn allowed() -> Allowed {
+        Allowed::parse(DENY).unwrap()
     }
 
     #[test]
@@ -208,7 +294,11 @@ mod tests {
             ("", false),
             ("(MIT", false),
         ] {
-            assert_eq!(is_allowed(expression, &allowed()), expected, "{expression}");
+            assert_eq!(
+                is_allowed(expression, &allowed().licences),
+                expected,
+                "{expression}"
+            );
         }
     }
 
@@ -219,14 +309,40 @@ mod tests {
                 json!({"name": "a", "version": "1.0.0", "license": licence, "source": source});
             check_package(&package, &allowed()).len()
         };
-        assert_eq!(problems(json!("MIT"), json!(CRATES_IO)), 0);
-        assert_eq!(problems(json!("GPL-3.0"), json!(CRATES_IO)), 1);
-        assert_eq!(problems(Value::Null, json!(CRATES_IO)), 1);
-        assert_eq!(
-            problems(json!("MIT"), json!("git+https://example.org/a")),
-            1
-        );
+        let crates_io = || json!(format!("registry+{CRATES_IO}"));
+        assert_eq!(problems(json!("MIT"), crates_io()), 0);
+        assert_eq!(problems(json!("GPL-3.0"), crates_io()), 1);
+        assert_eq!(problems(Value::Null, crates_io()), 1);
+        for (source, expected) in [
+            ("git+https://example.org/a", 1),
+            ("git+https://example.org/b?branch=main#0123", 0),
+            ("registry+https://example.org/index", 1),
+        ] {
+            assert_eq!(problems(json!("MIT"), json!(source)), expected, "{source}");
+        }
         assert_eq!(problems(json!("MIT"), Value::Null), 0);
+    }
+
+    #[test]
+    fn sources_are_those_that_deny_toml_lists() {
+        let registry = DENY.replace(
+            "[sources]",
+            "[sources]\nallow-registry = [\"https://example.org/index\"]",
+        );
+        let sources = Allowed::parse(&registry).unwrap().sources;
+        assert!(sources.allow("registry+https://example.org/index"));
+        assert!(!sources.allow(&format!("registry+{CRATES_IO}")));
+        assert!(Allowed::parse(&DENY.replace("unknown-git = \"deny\"", "")).is_err());
+    }
+
+    #[test]
+    fn the_packages_of_a_lock_file_have_allowed_sources() {
+        let lock = "[[package]]\nname = \"own\"\nversion = \"0.0.0\"\n\n\
+                    [[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"git+https://example.org/a#01\"\n";
+        let allowed = allowed().sources;
+        let found: Vec<String> = check_sources(lock, &allowed).unwrap().collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("a 1.0.0"), "{found:?}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //!
 //! The table is read from the document, so document and check cannot diverge.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result, bail};
 
 use super::rust_code::{code_of, identifiers};
@@ -35,12 +37,18 @@ impl Glossary {
             .1;
         let section = section.split("\n## ").next().unwrap_or(section);
         let mut glossary = Glossary::default();
+        let mut words: BTreeSet<&str> = BTreeSet::new();
         for line in section.lines() {
             if let Some(names) = line.strip_prefix(BANNED) {
                 glossary.banned.extend(quoted(names));
             }
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            if let ["", _, types, owner, _, ""] = cells[..] {
+            if let ["", listed, types, owner, _, ""] = cells[..] {
+                for word in listed.split(',').map(str::trim) {
+                    if !words.insert(word) {
+                        bail!("CONTRIBUTING.md: the glossary explains the word `{word}` twice");
+                    }
+                }
                 let owner: Vec<String> = quoted(owner).collect();
                 match (&owner[..], quoted(types).next()) {
                     ([owner], Some(_)) => glossary
@@ -167,6 +175,13 @@ mod tests {
             .flat_map(|(path, text)| definitions(path, text))
             .collect();
         Glossary::parse(DOCUMENT).unwrap().check(&all)
+    }
+
+    #[test]
+    fn a_word_is_explained_once() {
+        let twice = DOCUMENT.replace("| target |", "| target, site |");
+        let error = Glossary::parse(&twice).unwrap_err().to_string();
+        assert!(error.contains("`site` twice"), "{error}");
     }
 
     const OWNERS: [(&str, &str); 2] = [

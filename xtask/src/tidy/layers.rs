@@ -6,6 +6,24 @@ use super::rust_code::{code_of, identifiers};
 /// Folder of the instruments.
 const INSTRUMENTS: &str = "crates/brownout-runtime/src/instruments/";
 
+/// The file with the registry of instruments.
+pub const REGISTRY: &str = "crates/brownout-runtime/src/instruments/registry.rs";
+
+/// What the translator may use of the wire: its descriptor, threads and processes. The rest is what instruments are asked for, and
+/// they offer it as hooks.
+const WIRE_OF_TRANSLATOR: &[&str] = &[
+    "announce_process",
+    "attach",
+    "descriptor",
+    "enter_process",
+    "forget_spares",
+    "process",
+    "set_alone",
+    "Birth",
+    "Head",
+    "Producer",
+];
+
 /// Names that only files under an `arch/` folder may use. The names of flush instructions are not among them: they
 /// are words of the trace and of the model.
 const X86_NAMES: &[&str] = &[
@@ -112,6 +130,17 @@ pub fn instrument_names<'a>(files: impl IntoIterator<Item = &'a String>) -> Vec<
     names
 }
 
+/// The instruments in the registry, by the names of their lines.
+pub fn registered(registry: &str) -> Vec<String> {
+    let code = code_of(registry);
+    let lines = code.lines().skip_while(|line| *line != "registry! {");
+    let lines = lines.skip(1).take_while(|line| *line != "}");
+    lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, _)| name.trim().to_owned())
+        .collect()
+}
+
 /// What is wrong with the names that one file of Rust code uses.
 pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
     let mut problems = Vec::new();
@@ -122,6 +151,13 @@ pub fn check(path: &str, text: &str, instruments: &[String]) -> Vec<String> {
         {
             problems.push(format!(
                 "line {number}: the translator names the instrument `{name}`"
+            ));
+        }
+        if is_translator(path)
+            && let Some(name) = option_of_instrument(line)
+        {
+            problems.push(format!(
+                "line {number}: `wire::{name}` is for instruments; give them a hook"
             ));
         }
         if is_neutral(path)
@@ -204,6 +240,24 @@ fn named_instrument<'a>(line: &str, instruments: &'a [String]) -> Option<&'a str
     })
 }
 
+/// What a line uses of the wire that is no business of the translator.
+fn option_of_instrument(line: &str) -> Option<&str> {
+    let wire = identifiers(line).filter(|(word, after)| *word == "wire" && after.starts_with("::"));
+    let named = wire.flat_map(|(_, after)| {
+        // `wire::name`, or the names in `wire::{…}`.
+        let names = identifiers(after).map(|(word, _)| word);
+        let count = if after.starts_with("::{") {
+            usize::MAX
+        } else {
+            1
+        };
+        names.take(count)
+    });
+    named
+        .filter(|name| *name != "self")
+        .find(|name| !WIRE_OF_TRANSLATOR.contains(name))
+}
+
 /// Whether a word of a line is a field: `.word`, and not a method.
 fn is_field(line: &str, word: &str, after: &str) -> bool {
     let before = &line[..line.len() - after.len() - word.len()];
@@ -238,6 +292,17 @@ mod tests {
         assert_eq!(problems(test, "use crate::instruments::pm;\n"), 1);
         let instrument = "crates/brownout-runtime/src/instruments/pm/mod.rs";
         assert_eq!(problems(instrument, "use crate::instruments::pm;\n"), 0);
+    }
+
+    #[test]
+    fn the_translator_asks_the_wire_for_no_option_of_an_instrument() {
+        let path = "crates/brownout-runtime/src/translator/start.rs";
+        assert_eq!(problems(path, "if wire::schedule().is_some() {}\n"), 1);
+        assert_eq!(problems(path, "use crate::wire::{Head, wants_fuzz};\n"), 1);
+        assert_eq!(problems(path, "use crate::wire::{Birth, Head};\n"), 0);
+        assert_eq!(problems(path, "let fd = crate::wire::descriptor();\n"), 0);
+        let instrument = "crates/brownout-runtime/src/instruments/pm/mod.rs";
+        assert_eq!(problems(instrument, "wire::schedule();\n"), 0);
     }
 
     #[test]
@@ -276,6 +341,13 @@ mod tests {
         assert_eq!(problems(&recovery("tracer/mod.rs"), "// libc::f\n"), 0);
         assert_eq!(problems("xtask/src/shell.rs", text), 1);
         assert_eq!(problems("xtask/src/sys.rs", text), 0);
+    }
+
+    #[test]
+    fn registered_instruments_are_the_lines_of_the_registry() {
+        let text = "macro_rules! registry {\n    ($x:ident) => {};\n}\n\nregistry! {\n    // note: a remark\n    patch: patch::A,\n    \
+                    pm: pm::B,\n}\nconst C: u32 = 1;\n";
+        assert_eq!(registered(text), ["patch", "pm"]);
     }
 
     #[test]

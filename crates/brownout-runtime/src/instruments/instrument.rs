@@ -67,6 +67,16 @@ pub trait Instrument {
 
     // --- the process -----------------------------------------------------------------------------------
 
+    /// Whether the random bytes that the kernel gives the program have to be the same in each run.
+    fn fixes_random_bytes() -> bool {
+        false
+    }
+
+    /// Whether the program must not find the vDSO, which shows the time without a system call.
+    fn hides_vdso() -> bool {
+        false
+    }
+
     /// Sets the instrument up, before the first thread has a context.
     fn create() {}
 

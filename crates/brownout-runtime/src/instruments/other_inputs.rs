@@ -56,6 +56,10 @@ impl Instrument for OtherInputs {
     type Area = ();
     type Code = ();
 
+    fn fixes_random_bytes() -> bool {
+        wire::is_repeated()
+    }
+
     fn create() {
         if wire::is_repeated() {
             attend_to(TIME);

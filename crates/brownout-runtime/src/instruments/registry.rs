@@ -132,6 +132,14 @@ macro_rules! registry {
             }
         }
 
+        pub fn fixes_random_bytes() -> bool {
+            $($module::$instrument::fixes_random_bytes())||+
+        }
+
+        pub fn hides_vdso() -> bool {
+            $($module::$instrument::hides_vdso())||+
+        }
+
         pub fn create() {
             $($module::$instrument::create();)+
         }
@@ -304,7 +312,7 @@ registry! {
     schedule: schedule::Scheduler,
     explore: explore::ChosenLoads,
     fuzz: fuzz::CountedExecutions,
-    locks: locks::RecognisedLocks,
+    locks: locks::LockRecogniser,
     pm: pm::PersistentMemory,
     calls: calls::WatchedCalls,
     events: events::EventRecorder,

@@ -55,7 +55,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     if !wire::attach(fd) {
         fatal::unsupported(format_args!("descriptor {fd} is not brownout's wire"));
     }
-    if wire::is_repeated() || wire::schedule().is_some() {
+    if hooks::fixes_random_bytes() {
         stack.pin_random_bytes();
     }
     process::protect_descriptor(fd);
@@ -71,8 +71,7 @@ pub unsafe fn start(stack: *mut u64) -> ! {
     if program.executable_stack {
         make_stack_executable();
     }
-    if wire::schedule().is_some() {
-        // It shows the time without a system call.
+    if hooks::hides_vdso() {
         stack.hide_vdso();
     }
     let vdso = stack.auxiliary(auxvec::AT_SYSINFO_EHDR).and_then(move_vdso);

@@ -85,7 +85,7 @@ impl Held {
     }
 
     /// The eight aligned bytes around the word, and the bits of it there that are set while it is held.
-    pub fn watched(&self) -> Option<(u64, u64)> {
+    pub fn compared_bits(&self) -> Option<(u64, u64)> {
         (!self.is_counted()).then(|| (self.place & !7, self.bits << (8 * (self.place & 7))))
     }
 
@@ -281,7 +281,7 @@ impl HeldLocks {
     /// Whether a word is still held; if not, it is removed.
     fn is_still_held(&mut self, index: usize, around: &mut impl Surroundings) -> bool {
         let held = self.held[index];
-        let Some((aligned, _)) = held.watched() else {
+        let Some((aligned, _)) = held.compared_bits() else {
             return true;
         };
         let Some(eight) = around.load(aligned) else {

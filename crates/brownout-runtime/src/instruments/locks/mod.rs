@@ -38,7 +38,7 @@ use held::Surroundings;
 use owners::ChangeByOthers;
 
 /// The instrument.
-pub struct RecognisedLocks;
+pub struct LockRecogniser;
 
 /// Instructions that the log of a thread has room for.
 pub const LOG: usize = 64;
@@ -58,7 +58,7 @@ pub struct LoggedInstruction {
 /// A word that is held, as the assembly that records events compares it.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub struct WatchedWord {
+pub struct ComparedWord {
     /// The eight aligned bytes around the word, and the bits that are set in them while it is held.
     pub place: u64,
     pub bits: u64,
@@ -81,18 +81,18 @@ pub struct LocksArea {
     /// Where the next instruction is logged, and for how many there is room.
     pub next: u64,
     pub room: u64,
-    /// Non-zero if there is something to look at before an event: the log, or a watched word.
+    /// Non-zero if there is something to look at before an event: the log, or a word to compare.
     pub busy: u64,
-    pub watching: u64,
-    pub watched: [WatchedWord; MAX_HELD],
+    pub compared_count: u64,
+    pub compared: [ComparedWord; MAX_HELD],
     pub log: [LoggedInstruction; LOG],
     held: HeldLocks,
 }
 
 /// The instrument's only exit: the log is full.
-pub const FULL: u32 = exit_number::<RecognisedLocks>(0);
+pub const FULL: u32 = exit_number::<LockRecogniser>(0);
 
-impl Instrument for RecognisedLocks {
+impl Instrument for LockRecogniser {
     type Area = LocksArea;
     /// Whether code is emitted.
     type Code = bool;
@@ -112,8 +112,8 @@ impl Instrument for RecognisedLocks {
             next: 0,
             room: 0,
             busy: 0,
-            watching: 0,
-            watched: [WatchedWord::default(); MAX_HELD],
+            compared_count: 0,
+            compared: [ComparedWord::default(); MAX_HELD],
             log: [LoggedInstruction::default(); LOG],
             held: HeldLocks::new(),
         }
@@ -133,7 +133,7 @@ impl Instrument for RecognisedLocks {
         // The log was read before the system call. A word in persistent memory is the parent's: it was not copied.
         let is_own = |word| candidates::find(word).is_none();
         context.areas.locks.held.forked(is_own);
-        watch(context);
+        compare_held_words(context);
     }
 
     fn before(code: &mut bool, insn: &Instruction, out: &mut Emission<'_>) {
@@ -197,7 +197,7 @@ fn settle_log(context: &mut Context, report: bool) {
     if report {
         area.held.report(target);
     }
-    watch(context);
+    compare_held_words(context);
 }
 
 /// Notes the exchange of a bit whose word generated code did not know. The other bits pass for set.
@@ -214,15 +214,15 @@ fn empty_log(area: &mut LocksArea) {
 }
 
 /// Lets the assembly compare the words that are held.
-fn watch(context: &mut Context) {
+fn compare_held_words(context: &mut Context) {
     let this = context.this;
     let area = &mut context.areas.locks;
-    let mut watching = 0;
+    let mut count = 0;
     for held in area.held.iter() {
-        if let Some((place, bits)) = held.watched() {
+        if let Some((place, bits)) = held.compared_bits() {
             let entry = owners::entry(held.word());
             let is_known = entry.is_by(held.word(), this) && !held.is_contended();
-            area.watched[watching] = WatchedWord {
+            area.compared[count] = ComparedWord {
                 place,
                 bits,
                 owner: if is_known {
@@ -231,11 +231,11 @@ fn watch(context: &mut Context) {
                     0
                 },
             };
-            watching += 1;
+            count += 1;
         }
     }
-    area.watching = watching as u64;
-    area.busy = area.watching;
+    area.compared_count = count as u64;
+    area.busy = area.compared_count;
 }
 
 /// The target, as a thread sees it.

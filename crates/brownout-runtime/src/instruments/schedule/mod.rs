@@ -101,6 +101,14 @@ impl Instrument for Scheduler {
     type Area = ScheduleArea;
     type Code = ScheduleCode;
 
+    fn fixes_random_bytes() -> bool {
+        wire::schedule().is_some()
+    }
+
+    fn hides_vdso() -> bool {
+        wire::schedule().is_some()
+    }
+
     fn create() {
         if let Some((seed, length)) = wire::schedule() {
             *STATE.lock() = Some(Turns::new(seed, length));

@@ -1,11 +1,11 @@
-//! The log of locked instructions, written in assembly, and the comparison of watched words before an event.
+//! The log of locked instructions, written in assembly, and the comparison of the words that are held before an event.
 //!
 //! Generated code jumps to the first two routines with rax and rcx spilled, the word before the instruction in rax and the operand in
 //! rcx, and continues at `Context::resume`. They do not touch the flags, which are the result of the instruction: saving them would
 //! cost more than all the rest. `locks_check` is a part of `event_record` and has its registers.
 
 use crate::instruments::locks::owners::Exchanged;
-use crate::instruments::locks::{FULL, LocksArea, LoggedInstruction, WatchedWord};
+use crate::instruments::locks::{ComparedWord, FULL, LocksArea, LoggedInstruction};
 use crate::translator::context::Context;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -87,24 +87,24 @@ global_asm!(
     "cmp qword ptr gs:[{room}], {log}",
     "jne event_by_rust",
     "mov r9, gs:[{this}]",
-    "lea rsi, [r9 + {watched}]",
-    "mov rcx, gs:[{watching}]",
+    "lea rsi, [r9 + {compared}]",
+    "mov rcx, gs:[{compared_count}]",
     "2:",
-    "mov r8, [rsi + {watched_place}]",
-    "mov rdi, [rsi + {watched_bits}]",
+    "mov r8, [rsi + {compared_place}]",
+    "mov rdi, [rsi + {compared_bits}]",
     ".globl locks_word",
     "locks_word:",
     "mov rax, [r8]",
     "and rax, rdi",
     "cmp rax, rdi",
     "jne event_by_rust",
-    "mov r8, [rsi + {watched_owner}]",
+    "mov r8, [rsi + {compared_owner}]",
     "test r8, r8",
     "je 3f",
     "cmp [r8], r9",
     "jne event_by_rust",
     "3:",
-    "add rsi, {watched_bytes}",
+    "add rsi, {compared_bytes}",
     "dec rcx",
     "jne 2b",
     "jmp event_record_settled",
@@ -123,8 +123,8 @@ global_asm!(
     next = const area(offset_of!(LocksArea, next)),
     room = const area(offset_of!(LocksArea, room)),
     busy = const area(offset_of!(LocksArea, busy)),
-    watching = const area(offset_of!(LocksArea, watching)),
-    watched = const area(offset_of!(LocksArea, watched)),
+    compared_count = const area(offset_of!(LocksArea, compared_count)),
+    compared = const area(offset_of!(LocksArea, compared)),
     log = const crate::instruments::locks::LOG,
     entry_word = const offset_of!(Exchanged, word),
     entry_old = const offset_of!(Exchanged, old),
@@ -137,10 +137,10 @@ global_asm!(
     logged_pc = const offset_of!(LoggedInstruction, pc),
     logged_form = const offset_of!(LoggedInstruction, form),
     logged_bytes = const size_of::<LoggedInstruction>(),
-    watched_place = const offset_of!(WatchedWord, place),
-    watched_bits = const offset_of!(WatchedWord, bits),
-    watched_owner = const offset_of!(WatchedWord, owner),
-    watched_bytes = const size_of::<WatchedWord>(),
+    compared_place = const offset_of!(ComparedWord, place),
+    compared_bits = const offset_of!(ComparedWord, bits),
+    compared_owner = const offset_of!(ComparedWord, owner),
+    compared_bytes = const size_of::<ComparedWord>(),
 );
 
 // The table is indexed by the low 16 bits of an address, scaled by this.

@@ -41,6 +41,20 @@ impl PersistInterval {
     }
 
     /// Whether a crash can keep either store without the other.
+    ///
+    /// ```
+    /// use brownout_model::{PersistInterval, PmAddress, SpaceId, StoreKind, Time};
+    ///
+    /// let store = |offset, issued, guaranteed: Option<u64>| PersistInterval {
+    ///     unit: PmAddress { space: SpaceId(0), offset },
+    ///     kind: StoreKind::Cached,
+    ///     issued: Time(issued),
+    ///     guaranteed: guaranteed.map(Time),
+    /// };
+    /// let (first, other) = (store(0, 1, Some(5)), store(64, 4, Some(5)));
+    /// assert!(first.is_unordered_with(&other));
+    /// assert!(first.persists_before(&store(64, 6, None)));
+    /// ```
     pub fn is_unordered_with(&self, other: &PersistInterval) -> bool {
         !self.persists_before(other) && !other.persists_before(self)
     }

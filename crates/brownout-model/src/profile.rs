@@ -25,6 +25,15 @@ pub enum Wait {
 }
 
 /// A kind of persistent memory.
+///
+/// ```
+/// use brownout_model::{Profile, StoreKind, Wait};
+///
+/// assert_eq!(Profile::named("msync"), Some(Profile::MSYNC));
+/// assert_eq!(Profile::ADR.wait(StoreKind::Cached), Wait::Flush);
+/// assert_eq!(Profile::EADR.wait(StoreKind::Cached), Wait::Nothing);
+/// assert!(Profile::EADR.needs_fences() && !Profile::EADR.needs_flushes());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The name used on the command line.

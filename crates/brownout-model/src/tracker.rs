@@ -17,7 +17,35 @@ use crate::pending::{Pending, PendingList};
 use crate::profile::{Profile, Wait};
 use crate::shadow::Shadow;
 
-/// Tracks which stores of an execution a crash can lose. The crate documentation has an example.
+/// Tracks which stores of an execution a crash can lose. The crate documentation has an example with an observer that counts.
+///
+/// A fence guarantees only what its own thread has flushed:
+///
+/// ```
+/// use brownout_model::*;
+///
+/// struct Nobody;
+///
+/// impl PersistObserver for Nobody {
+///     type Store = ();
+///     type Flush = ();
+///     const HISTORY: bool = false;
+///
+///     fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {}
+/// }
+///
+/// let mut tracker = Tracker::<Nobody>::new(Profile::ADR);
+/// let (one, other) = (tracker.add_thread(), tracker.add_thread());
+/// let by = |thread, time| Access { thread, time: Time(time) };
+/// let line = tracker.line(PmAddress { space: SpaceId(0), offset: 0 });
+///
+/// tracker.store(&mut Nobody, by(one, 1), line, ByteMask::range(0, 8), StoreKind::Cached, ());
+/// tracker.flush(&mut Nobody, by(one, 2), line, FlushEffect::Deferred, ());
+/// tracker.fence(&mut Nobody, by(other, 3));
+/// assert_eq!(tracker.live_stores(), 1);
+/// tracker.fence(&mut Nobody, by(one, 4));
+/// assert_eq!(tracker.live_stores(), 0);
+/// ```
 pub struct Tracker<W: PersistObserver> {
     profile: Profile,
     pages: Shadow,

@@ -31,6 +31,49 @@ impl Difference {
 }
 
 /// The first difference between the events of two traces, from where they are to their ends.
+///
+/// ```
+/// use brownout_trace::*;
+/// # use std::io::Cursor;
+/// # fn trace(texts: &[&str]) -> Result<Cursor<Vec<u8>>, Box<dyn std::error::Error>> {
+/// #     let header = Header {
+/// #         brownout_version: "0.1.0".into(),
+/// #         command: vec!["./kvstore".into()],
+/// #         cwd: "/home/user".into(),
+/// #         pm: Vec::new(),
+/// #         loads: false,
+/// #         shared_loads: false,
+/// #         started: std::time::SystemTime::now(),
+/// #     };
+/// #     let mut writer = TraceWriter::new(Vec::new(), &header)?;
+/// #     for text in texts {
+/// #         writer.write(&Event {
+/// #             index: EventIndex(0),
+/// #             process: ProcessId(0),
+/// #             thread: ThreadId(100),
+/// #             pc: AppPc(0x401000),
+/// #             context: ContextId::ROOT,
+/// #             kind: EventKind::Store {
+/// #                 addr: Address(0x7f00_0000_0000),
+/// #                 bytes: text.as_bytes(),
+/// #                 flavor: StoreFlavor::Temporal,
+/// #                 locked: false,
+/// #                 string: false,
+/// #             },
+/// #         })?;
+/// #     }
+/// #     Ok(Cursor::new(writer.finish(Ending::default())?.1))
+/// # }
+/// #
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (earlier, later) = (trace(&["a", "b"])?, trace(&["a", "c"])?);
+/// let mut earlier = TraceReader::new(earlier)?;
+/// let mut later = TraceReader::new(later)?;
+/// let found = first_difference(&mut earlier, &mut later)?;
+/// assert_eq!(found, Some(Difference::Event(EventIndex(1))));
+/// # Ok(())
+/// # }
+/// ```
 pub fn first_difference<A: Read + Seek, B: Read + Seek>(
     first: &mut TraceReader<A>,
     second: &mut TraceReader<B>,

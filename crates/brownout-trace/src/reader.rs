@@ -20,7 +20,7 @@ use crate::section::{Section, damage, read_preamble, read_section, section_len};
 use crate::section_header::{PREAMBLE_LEN, Tag};
 use crate::summary::Summary;
 use crate::varint;
-use crate::visitor::{Visitor, WholeEvent};
+use crate::visitor::{EveryEvent, Visitor};
 
 /// Reads a trace.
 pub struct TraceReader<R: Read + Seek = File> {
@@ -173,10 +173,72 @@ impl<R: Read + Seek> TraceReader<R> {
         &mut self,
         visit: impl FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>,
     ) -> Result<Option<B>, ReadError> {
-        self.visit(&mut WholeEvent(visit))
+        self.visit(&mut EveryEvent(visit))
     }
 
     /// Passes all following events to a visitor, until it breaks. This is the fastest way to read.
+    ///
+    /// ```
+    /// use std::ops::ControlFlow;
+    ///
+    /// use brownout_trace::*;
+    /// # use std::io::Cursor;
+    /// # fn trace(texts: &[&str]) -> Result<Cursor<Vec<u8>>, Box<dyn std::error::Error>> {
+    /// #     let header = Header {
+    /// #         brownout_version: "0.1.0".into(),
+    /// #         command: vec!["./kvstore".into()],
+    /// #         cwd: "/home/user".into(),
+    /// #         pm: Vec::new(),
+    /// #         loads: false,
+    /// #         shared_loads: false,
+    /// #         started: std::time::SystemTime::now(),
+    /// #     };
+    /// #     let mut writer = TraceWriter::new(Vec::new(), &header)?;
+    /// #     for text in texts {
+    /// #         writer.write(&Event {
+    /// #             index: EventIndex(0),
+    /// #             process: ProcessId(0),
+    /// #             thread: ThreadId(100),
+    /// #             pc: AppPc(0x401000),
+    /// #             context: ContextId::ROOT,
+    /// #             kind: EventKind::Store {
+    /// #                 addr: Address(0x7f00_0000_0000),
+    /// #                 bytes: text.as_bytes(),
+    /// #                 flavor: StoreFlavor::Temporal,
+    /// #                 locked: false,
+    /// #                 string: false,
+    /// #             },
+    /// #         })?;
+    /// #     }
+    /// #     Ok(Cursor::new(writer.finish(Ending::default())?.1))
+    /// # }
+    /// #
+    /// /// Adds up the bytes of plain stores, without building an event for each.
+    /// #[derive(Default)]
+    /// struct StoredBytes(usize);
+    ///
+    /// impl Visitor for StoredBytes {
+    ///     type Break = ();
+    ///
+    ///     fn event(&mut self, _: &Event<'_>, _: &Definitions) -> ControlFlow<()> {
+    ///         ControlFlow::Continue(())
+    ///     }
+    ///
+    ///     fn store(&mut self, _: EventPosition, _: Address, bytes: &[u8], _: StoreFlavor) -> bool {
+    ///         self.0 += bytes.len();
+    ///         true
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let recorded = trace(&["key", "value"])?;
+    /// let mut stored = StoredBytes::default();
+    /// let mut reader = TraceReader::new(recorded)?;
+    /// assert_eq!(reader.visit(&mut stored)?, None); // it did not break
+    /// assert_eq!(stored.0, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> Result<Option<V::Break>, ReadError> {
         while !self.ended {

@@ -8,6 +8,25 @@
 //! shared-memory indexes) are listed but not checked.
 //!
 //! Can miss: a file whose durability is left to a later run or to `sync`.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use brownout_trace::FileId;
+//! use brownout_trace::selection::{Patterns, Reason, Selection};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let patterns = Patterns::new(&["*.pool".into()], Path::new("/mnt/pmem"))?;
+//! let patterns = patterns.expect("one was given");
+//! assert!(patterns.matches(Path::new("/mnt/pmem/kv.pool")));
+//! assert!(!patterns.matches(Path::new("/mnt/pmem/kv.log")));
+//!
+//! let selection: Selection = [FileId(1)].into_iter().collect();
+//! assert_eq!(selection.reason(FileId(1)), Some(Reason::Named));
+//! assert!(!selection.is_persistent(FileId(2)));
+//! # Ok(())
+//! # }
+//! ```
 
 mod patterns;
 

@@ -85,9 +85,9 @@ pub trait Visitor {
 }
 
 /// A visitor that passes complete events to a function.
-pub(crate) struct WholeEvent<F>(pub(crate) F);
+pub(crate) struct EveryEvent<F>(pub(crate) F);
 
-impl<B, F: FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>> Visitor for WholeEvent<F> {
+impl<B, F: FnMut(&Event<'_>, &Definitions) -> ControlFlow<B>> Visitor for EveryEvent<F> {
     type Break = B;
 
     #[inline]

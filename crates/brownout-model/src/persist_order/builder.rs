@@ -15,20 +15,40 @@ use crate::shadow::LineRef;
 use crate::tracker::Tracker;
 
 /// Takes the effects of a run in order, and yields its [`PersistOrder`].
+///
+/// ```
+/// use brownout_model::*;
+///
+/// let mut builder = PersistOrderBuilder::new(Profile::ADR);
+/// let thread = builder.add_thread();
+/// let by = |time| Access { thread, time: Time(time) };
+/// let at = |offset| PmAddress { space: SpaceId(0), offset };
+///
+/// let data = builder.store(by(1), at(0), 8, StoreKind::Cached);
+/// let flag = builder.store(by(2), at(64), 8, StoreKind::Cached);
+/// builder.flush(by(3), at(0), FlushEffect::Deferred);
+/// builder.fence(by(4));
+/// let late = builder.store(by(5), at(128), 8, StoreKind::Cached);
+///
+/// let order = builder.finish();
+/// assert!(order.persists_before(data, late));
+/// // A crash can keep either of these without the other: nothing orders the two lines.
+/// assert!(!order.persists_before(data, flag) && !order.persists_before(flag, data));
+/// ```
 pub struct PersistOrderBuilder {
-    tracker: Tracker<Guarantees>,
-    guarantees: Guarantees,
+    tracker: Tracker<IntervalGuarantees>,
+    guarantees: IntervalGuarantees,
 }
 
 /// The stores so far, completed as their parts become guaranteed.
 #[derive(Default)]
-struct Guarantees {
+struct IntervalGuarantees {
     stores: Vec<OrderedStore>,
     /// For stores to several lines, how many of their parts a crash can lose.
     open_parts: FxHashMap<StoreNumber, u32>,
 }
 
-impl Guarantees {
+impl IntervalGuarantees {
     /// Adds parts of a store, each in one line.
     fn add(&mut self, by: Access, unit: PmAddress, parts: u32) -> StoreNumber {
         let next = StoreNumber(self.stores.len() as u32);
@@ -69,7 +89,7 @@ impl Guarantees {
     }
 }
 
-impl PersistObserver for Guarantees {
+impl PersistObserver for IntervalGuarantees {
     type Store = StoreNumber;
     type Flush = ();
     const HISTORY: bool = true;
@@ -90,7 +110,7 @@ impl PersistOrderBuilder {
     pub fn new(profile: Profile) -> Self {
         Self {
             tracker: Tracker::new(profile),
-            guarantees: Guarantees::default(),
+            guarantees: IntervalGuarantees::default(),
         }
     }
 

@@ -2,6 +2,28 @@
 //!
 //! [`Images`] applies events one by one from the start of the trace. It stores only pages that were written, so its cost
 //! depends on what the target wrote, not on the size of the files.
+//!
+//! ```
+//! use brownout_trace::replay::Images;
+//! use brownout_trace::{AppPc, ContextId, Event, EventIndex, EventKind, FileId, ProcessId, ThreadId};
+//!
+//! let event = |kind| Event {
+//!     index: EventIndex(0),
+//!     process: ProcessId(0),
+//!     thread: ThreadId(100),
+//!     pc: AppPc(0),
+//!     context: ContextId::ROOT,
+//!     kind,
+//! };
+//! let file = FileId(0);
+//! let mut images = Images::default();
+//! images.apply(&event(EventKind::Content { file, offset: 0, bytes: b"old!" }));
+//! images.apply(&event(EventKind::FileWrite { file, offset: 0, bytes: b"new", syscall: 1 }));
+//!
+//! let mut bytes = [0; 4];
+//! images.file(file).unwrap().content().read(0, &mut bytes);
+//! assert_eq!(&bytes, b"new!");
+//! ```
 
 mod content;
 mod digest;

@@ -5,9 +5,9 @@
 //! here the variables for all of them are made.
 //!
 //! What it can miss: CPUID cannot be altered, so a program that asks it directly sees this machine. What this machine
-//! lacks cannot be added.
+//! lacks cannot be added; a notice names it.
 
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::{__cpuid_count, CpuidResult};
 
 use anyhow::{Context, Result, bail};
 
@@ -43,9 +43,46 @@ impl Cpu {
     /// Takes `--cpu CPU`.
     pub fn from_args(args: &mut Args) -> Result<Cpu> {
         match args.value("--cpu")? {
-            Some(text) => Cpu::parse(&text),
+            Some(text) => {
+                let cpu = Cpu::parse(&text)?;
+                let missing = cpu.missing(__cpuid_count(7, 0));
+                if !missing.is_empty() {
+                    println!(
+                        "notice: this machine lacks {}, which the CPU {text} has: not tested",
+                        missing.join(", ")
+                    );
+                }
+                Ok(cpu)
+            }
             None => Ok(Cpu::default()),
         }
+    }
+
+    /// What this CPU has and the machine with these features (leaf 7 of CPUID) lacks.
+    fn missing(&self, machine: CpuidResult) -> Vec<&'static str> {
+        let has = |word: u32, bit: u32| word & 1 << bit != 0;
+        let of_levels = [
+            (3, "avx2", has(machine.ebx, 5)),
+            (4, "avx512f", has(machine.ebx, 16)),
+        ];
+        let of_levels = of_levels
+            .into_iter()
+            .filter(|(level, ..)| self.level.is_some_and(|own| own >= *level))
+            .map(|(_, name, here)| (name, here));
+        let extras = [
+            ("rtm", has(machine.ebx, 11)),
+            ("amx", has(machine.edx, 24)),
+            ("clflushopt", has(machine.ebx, 23)),
+            ("clwb", has(machine.ebx, 24)),
+            ("movdir", has(machine.ecx, 27) && has(machine.ecx, 28)),
+        ];
+        let extras = extras
+            .into_iter()
+            .filter(|(name, _)| self.extras.contains(name));
+        let all = of_levels.chain(extras);
+        all.filter(|(_, here)| !here)
+            .map(|(name, _)| name)
+            .collect()
     }
 
     fn parse(text: &str) -> Result<Cpu> {
@@ -165,6 +202,38 @@ mod tests {
         assert_eq!(variable("v4", "PMEM_NO_CLWB").as_deref(), Some("1"));
         assert_eq!(variable("v4+clwb", "PMEM_NO_CLWB"), None);
         assert_eq!(variable("v2", "PMEM_AVX").as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn what_the_machine_lacks_is_named() {
+        let missing = |cpu: &str, ebx| {
+            let machine = CpuidResult {
+                eax: 0,
+                ebx,
+                ecx: 0,
+                edx: 0,
+            };
+            Cpu::parse(cpu).unwrap().missing(machine)
+        };
+        let (avx2, rtm, avx512f) = (1 << 5, 1 << 11, 1 << 16);
+        assert_eq!(missing("v3+rtm", avx2), ["rtm"]);
+        assert_eq!(missing("v3+rtm", avx2 | rtm), [""; 0]);
+        assert_eq!(missing("v4+amx", avx2), ["avx512f", "amx"]);
+        assert_eq!(missing("v4+movdir", avx2 | avx512f), ["movdir"]);
+        assert_eq!(missing("v2", 0), [""; 0]);
+        assert_eq!(missing("host", 0), [""; 0]);
+    }
+
+    #[test]
+    fn every_extra_can_be_missing() {
+        let machine = CpuidResult {
+            eax: 0,
+            ebx: 0,
+            ecx: 0,
+            edx: 0,
+        };
+        let cpu = Cpu::parse(&format!("v2+{}", EXTRAS.join("+"))).unwrap();
+        assert_eq!(cpu.missing(machine), EXTRAS);
     }
 
     #[test]

@@ -84,9 +84,17 @@ impl Cpu {
             .all(|feature| self.allows(*feature))
     }
 
-    /// Whether this machine begins transactions and the cases may.
+    /// Whether cases may begin transactions.
     pub fn has_transactions(&self) -> bool {
-        self.allows(RTM) && std::is_x86_feature_detected!("rtm")
+        self.allows(RTM)
+    }
+
+    /// This CPU as the machine can execute its cases: without transactions if the machine has none.
+    pub fn on_this_machine(mut self) -> Cpu {
+        if !std::is_x86_feature_detected!("rtm") {
+            self.removed.push(RTM);
+        }
+        self
     }
 
     fn allows(&self, feature: CpuidFeature) -> bool {

@@ -50,7 +50,7 @@ fn run() -> Result<ExitCode> {
                 .into_iter()
                 .find(|known| known.name() == region)
                 .context("no such region")?;
-            let cpu = cpu.parse()?;
+            let cpu = cpu.parse::<cpu::Cpu>()?.on_this_machine();
             generate::generate(seed.parse()?, count.parse()?, region, &cpu).save(out.as_ref())?;
         }
         ["execute", cases, from, results] => {

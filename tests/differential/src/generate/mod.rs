@@ -147,6 +147,7 @@ mod tests {
         "EVEX_Vmovdqu8_zmmm512_k1z_zmm",
     ];
     const FLUSHES: &[&str] = &["Clwb_m8", "Movdir64b_r64_m512"];
+    const TRANSACTION: &[&str] = &["transaction"];
 
     /// Asserts that cases of all `wanted` kinds are made for a CPU, and none of the `unwanted`.
     fn assert_kinds(cpu: &str, wanted: &[&[&str]], unwanted: &[&[&str]]) {
@@ -162,23 +163,25 @@ mod tests {
 
     #[test]
     fn what_the_engine_rewrites_comes_up_on_the_host() {
-        assert_kinds("host", &[BASE, AVX2, AVX512, FLUSHES], &[]);
-        assert_kinds("host-rtm", &[BASE], &[&["transaction"]]);
+        assert_kinds("host", &[BASE, AVX2, AVX512, FLUSHES, TRANSACTION], &[]);
+        assert_kinds("host-rtm", &[BASE], &[TRANSACTION]);
     }
 
     #[test]
-    fn transactions_come_up_where_the_machine_has_them() {
-        let transaction: &[&str] = &["transaction"];
-        if std::is_x86_feature_detected!("rtm") {
-            assert_kinds("v2+rtm", &[BASE, transaction], &[]);
-        } else {
-            assert_kinds("v2+rtm", &[BASE], &[transaction]);
-        }
+    fn transactions_come_up_on_cpus_that_have_them() {
+        assert_kinds("v2+rtm", &[BASE, TRANSACTION], &[]);
+    }
+
+    #[test]
+    fn transactions_are_executed_only_where_the_machine_has_them() {
+        let cpu: Cpu = "v2+rtm".parse().unwrap();
+        let here = cpu.on_this_machine().has_transactions();
+        assert_eq!(here, std::is_x86_feature_detected!("rtm"));
     }
 
     #[test]
     fn a_level_limits_what_comes_up() {
-        assert_kinds("v2", &[BASE], &[AVX2, AVX512, FLUSHES, &["transaction"]]);
+        assert_kinds("v2", &[BASE], &[AVX2, AVX512, FLUSHES, TRANSACTION]);
         assert_kinds("v3", &[BASE, AVX2], &[AVX512, FLUSHES]);
         assert_kinds("v4+clwb+movdir", &[BASE, AVX2, AVX512, FLUSHES], &[]);
     }

@@ -91,11 +91,4 @@ pub mod kind {
     pub const STORE: u8 = 11;
 }
 
-/// The bit of the flags in the mask of a [`kind::STEP`].
-pub const FLAGS: u32 = 16;
-/// The bit of the base of FS.
-pub const FS_BASE: u32 = 17;
-/// The bit of the base of GS.
-pub const GS_BASE: u32 = 18;
-
 const _: () = assert!(size_of::<PathPage>() <= PAGE_BYTES && PAGE.is_multiple_of(4096));

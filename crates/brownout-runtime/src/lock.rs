@@ -67,15 +67,6 @@ impl<T> Lock<T> {
         }
         Guard::of(self)
     }
-
-    /// Makes the lock free in a process that has just been forked.
-    ///
-    /// # Safety
-    /// The caller is the only thread, and no guard of this lock is alive in it. The value must be
-    /// consistent, which it is if the forking thread held the lock across the fork.
-    pub unsafe fn reset_after_fork(&self) {
-        self.word.store(FREE, Ordering::Relaxed);
-    }
 }
 
 pub struct Guard<'a, T> {

@@ -72,8 +72,8 @@ impl PmGuide {
         self.graph_changed();
     }
 
-    /// Adds the code of a file, with its operations. `bias` is what its addresses are off by where it is mapped
-    /// ([`AnalysedFile::load_bias`]). Calls from one file to another are found by name.
+    /// Adds the code of a file, with its operations. `bias` is what has to be added to addresses of the file where it is
+    /// mapped. Calls from one file to another are found by name.
     pub fn add_code(&mut self, code: &AnalysedFile, bias: u64) {
         let found = &code.found;
         for &(start, end) in &found.functions {

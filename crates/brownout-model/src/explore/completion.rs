@@ -96,7 +96,8 @@ impl PossibleMemory {
     }
 
     /// The lines from which that state lacks stores of the target, or with [`Tearing::Words`](crate::Tearing) words of them.
-    pub fn incomplete_lines(&self) -> Vec<IncompleteLine> {
+    #[cfg(test)]
+    fn incomplete_lines(&self) -> Vec<IncompleteLine> {
         self.incomplete_lines_of(0)
     }
 

@@ -146,6 +146,7 @@ impl ContextTree {
 
     /// The return addresses of a context, the innermost first. One less than each lies within the
     /// instruction that was calling, or that a signal interrupted.
+    #[cfg(test)]
     pub fn return_addresses(&self, context: ContextNumber) -> impl Iterator<Item = u64> + '_ {
         let mut at = context;
         core::iter::from_fn(move || {

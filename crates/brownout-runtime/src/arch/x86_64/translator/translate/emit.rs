@@ -199,11 +199,6 @@ impl Emitter {
         self.put_u32(displacement as u32);
     }
 
-    /// `add reg, gs:[offset]`, which changes the flags.
-    pub fn add_gs_with_flags(&mut self, reg: u8, offset: i32) {
-        self.gs_operand(0x03, reg, offset);
-    }
-
     /// `lahf; seto al`: the arithmetic flags into rax.
     pub fn save_flags(&mut self) {
         self.put(&[0x9f, 0x0f, 0x90, 0xc0]);

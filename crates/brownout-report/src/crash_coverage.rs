@@ -6,6 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::quantity::{crashes, number_of};
+
 /// What crash testing has tried of what there is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -167,16 +169,14 @@ impl ExploredPoint {
             return "finished".to_owned();
         }
         let Covered { tried, of } = self.crash_times;
-        let plural = |of| if of == 1 { "" } else { "s" };
         let sampled = match self.sampled {
             0 => String::new(),
             sampled => format!(", {sampled} sampled"),
         };
         format!(
-            "{tried} of {of} crash time{} finished{sampled}; {} state{} tried",
-            plural(of),
-            self.states,
-            plural(self.states)
+            "{tried} of {} finished{sampled}; {} tried",
+            number_of(of, "crash time"),
+            number_of(self.states, "state")
         )
     }
 }
@@ -185,26 +185,22 @@ impl ExploredPoint {
 /// included)`
 impl fmt::Display for ExplorationCoverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = |of| if of == 1 { "" } else { "s" };
         let (points, times) = (self.failure_points, self.crash_times);
         write!(
             f,
-            "{} of {} failure point{} in all states ({} of {} crash time{}",
+            "{} of {} in all states ({} of {}",
             points.tried,
-            points.of,
-            plural(points.of),
+            number_of(points.of, "failure point"),
             times.tried,
-            times.of,
-            plural(times.of),
+            number_of(times.of, "crash time"),
         )?;
         for (number, inside) in self.inside_recovery.iter().enumerate() {
             let which = match number {
                 0 => String::new(),
                 _ => format!(" {}", number + 1),
             };
-            let ending = if inside.of == 1 { "" } else { "es" };
-            let Covered { tried, of } = inside;
-            write!(f, ", {tried} of {of} crash{ending} inside recovery{which}")?;
+            let (tried, all) = (inside.tried, crashes(inside.of));
+            write!(f, ", {tried} of {all} inside recovery{which}")?;
         }
         let torn = match self.torn_stores {
             true => ", torn stores included",
@@ -257,9 +253,8 @@ impl fmt::Display for CrashCoverage {
             if !before.is_empty() && covered.of == 0 {
                 continue;
             }
-            let ending = if covered.of == 1 { "" } else { "s" };
-            let Covered { tried, of } = covered;
-            write!(f, "{before}{tried} of {of} {noun}{ending}{after}")?;
+            let (tried, all) = (covered.tried, number_of(covered.of, noun));
+            write!(f, "{before}{tried} of {all}{after}")?;
         }
         match self.behaviours_tested_earlier {
             0 => {}

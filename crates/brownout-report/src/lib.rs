@@ -25,6 +25,7 @@ mod left_out;
 mod library_frames;
 mod open_read;
 mod other_locations;
+pub mod quantity;
 mod reason;
 mod recovery_reads;
 mod report;

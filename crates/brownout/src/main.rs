@@ -28,7 +28,6 @@ mod next_step;
 mod output_directory;
 mod patch_file;
 mod progress;
-mod quantity;
 mod race_confirmation;
 mod race_finding;
 mod race_run;
@@ -57,6 +56,7 @@ use std::io::{self, Write as _};
 use std::panic::PanicHookInfo;
 use std::process::ExitCode as Status;
 
+use brownout_report::quantity;
 use clap::Parser as _;
 
 use crate::arguments::Arguments;

@@ -18,6 +18,7 @@ mod summary;
 mod wrapping;
 
 use super::Format;
+use crate::quantity::number_of;
 use crate::{Finding, Report, Severity, Sources};
 use summary::summary;
 use wrapping::wrapped;
@@ -151,8 +152,7 @@ fn clean(text: &str) -> String {
 fn counted(count: usize, noun: &str) -> String {
     match count {
         0 => format!("no {noun}s"),
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
+        _ => number_of(count as u64, noun),
     }
 }
 

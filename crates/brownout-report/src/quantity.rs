@@ -13,3 +13,11 @@ pub fn recoveries(count: u64) -> String {
         _ => format!("{count} recoveries"),
     }
 }
+
+/// `1 crash`, `2 crashes`.
+pub fn crashes(count: u64) -> String {
+    match count {
+        1 => "1 crash".to_owned(),
+        _ => format!("{count} crashes"),
+    }
+}

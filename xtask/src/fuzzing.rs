@@ -19,7 +19,7 @@ use crate::shell::{root, target_dir};
 use crate::wrapper::Wrapper;
 
 /// How often it is looked whether a campaign has found something.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A store with a mistake.
 struct Store {
@@ -202,7 +202,7 @@ impl Store {
             if let Some(status) = campaign.try_wait()? {
                 bail!("the campaign on {} has ended with {status}", self.name);
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         Ok(None)
     }

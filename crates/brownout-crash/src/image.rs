@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::persistency::Persistency;
 use crate::persistent_files::PersistentFiles;
 
-pub use states::{ChosenImage, LostStore, TornBytes};
+pub use states::{ChosenImage, LostBytes, TornBytes};
 
 /// Distinguishes crash images: equal for equal images only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -98,7 +98,7 @@ pub use failure_point::{
 pub use findings::{findings, line_of, representatives};
 pub use group::{Group, group};
 pub use group_split::split_by_cause;
-pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostStore, TornBytes};
+pub use image::{ChosenImage, CrashImage, ImageBuilder, ImageDigest, LostBytes, TornBytes};
 pub use journal::{Journal, JournalError};
 pub use narrow::{InterruptedChain, Narrowed, SuspectedStores, interrupt, narrow};
 pub use observed_reads::{ObservedReads, observe_reads, observe_reads_after};

@@ -28,7 +28,7 @@ use crate::cause::{Cause, Culprit};
 use crate::crash_point::{Choice, common_profile};
 use crate::error::CrashError;
 use crate::findings::line_of;
-use crate::image::{CrashImage, ImageBuilder, LostStore, TornBytes};
+use crate::image::{CrashImage, ImageBuilder, LostBytes, TornBytes};
 use crate::operation::Operations;
 use crate::persistent_files::PersistentFiles;
 use crate::progress::{ProgressObserver, must_stop};
@@ -61,7 +61,7 @@ struct Question {
     good_image: Option<CrashImage>,
     bad_image: Option<CrashImage>,
     /// With a choice: the stores before the failure that are not in its image.
-    lost: Vec<LostStore>,
+    lost: Vec<LostBytes>,
     /// What its image has of stores that are torn.
     torn: Vec<TornBytes>,
     before: Arc<Between>,

@@ -97,7 +97,7 @@ type Tag = (u64, ThreadSlot);
 
 /// Notes what becomes guaranteed.
 #[derive(Default)]
-struct Guarantees {
+struct StoreGuarantees {
     /// For each thread, the last of its stores that is guaranteed.
     latest: FxHashMap<ThreadSlot, u64>,
     /// For each asked store, in a line, whether it is guaranteed.
@@ -106,7 +106,7 @@ struct Guarantees {
     replaced: FxHashSet<u64>,
 }
 
-impl PersistObserver for Guarantees {
+impl PersistObserver for StoreGuarantees {
     type Store = Tag;
     type Flush = ();
     const HISTORY: bool = true;
@@ -131,8 +131,8 @@ struct KnownStore {
 }
 
 struct Follower {
-    tracker: Tracker<Guarantees>,
-    guarantees: Guarantees,
+    tracker: Tracker<StoreGuarantees>,
+    guarantees: StoreGuarantees,
     threads: Threads,
     profile: Profile,
     /// The last store of each thread.
@@ -146,7 +146,7 @@ struct Follower {
 
 impl Follower {
     fn new(profile: Profile, asked: &BTreeSet<AskedStore>, bytes: &BTreeSet<AskedBytes>) -> Self {
-        let mut guarantees = Guarantees::default();
+        let mut guarantees = StoreGuarantees::default();
         for asked in asked {
             guarantees.wanted.insert((asked.store, asked.line), false);
         }

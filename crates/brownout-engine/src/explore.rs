@@ -89,7 +89,7 @@ pub enum ExploreError {
 }
 
 /// How often a process that runs is looked after.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A target under exploration. Its processes are killed when this is dropped.
 pub struct ExploredTarget {
@@ -176,7 +176,7 @@ impl ExploredTarget {
         }
         // A process that was kept comes back to its question soon after its copy was made.
         let pid = waiting.pid.ok_or(ExploreError::NotWaiting)?;
-        while self.mailboxes.wait(branch.0, LOOK) != turn::QUESTION {
+        while self.mailboxes.wait(branch.0, POLL_INTERVAL) != turn::QUESTION {
             if process::wait(pid, WaitMode::Poll)
                 .map_err(ExploreError::Wait)?
                 .is_some()
@@ -229,7 +229,7 @@ impl ExploredTarget {
     /// Waits until the process of a mailbox has come to a question or its end.
     fn run(&mut self, number: u32) -> Result<ExplorationStep, ExploreError> {
         loop {
-            let turn = self.mailboxes.wait(number, LOOK);
+            let turn = self.mailboxes.wait(number, POLL_INTERVAL);
             if let Some(branch) = self.processes.get_mut(&number)
                 && branch.pid.is_none()
             {

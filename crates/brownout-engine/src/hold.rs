@@ -2,11 +2,11 @@
 //! reads the store and acts on it.
 //!
 //! The runtime stops a thread (`brownout-ring`, module `hold`). Here is decided when it goes on: [`observer`] follows the events for
-//! loads of what was stored and for what their threads do then; [`watcher`] lets the thread go if the others do not come to that, and
+//! loads of what was stored and for what their threads do then; [`supervisor`] lets the thread go if the others do not come to that, and
 //! ends the target once they have.
 
 mod observer;
-mod watcher;
+mod supervisor;
 
 use crate::sys::memory::HoldMap;
 use brownout_ring::hold::{HeldInstruction, HoldPage, MAX_PATH, PAGE};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(crate) use observer::HeldEvents;
-pub(crate) use watcher::{HoldProgress, watch};
+pub(crate) use supervisor::{HoldProgress, supervise};
 
 /// An instruction of a file, wherever the file is mapped. The path is as in a trace.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -244,7 +244,7 @@ impl Target {
         let progress = Arc::new(HoldProgress::default());
         let events = HeldEvents::new(destination, plan.clone(), Arc::clone(&progress));
         let run = thread::scope(|scope| {
-            scope.spawn(|| hold::watch(&plan, &progress, &page, &table));
+            scope.spawn(|| hold::supervise(&plan, &progress, &page, &table));
             let run = self.run_with(LOADER, events, observe);
             progress.end();
             run

@@ -11,11 +11,10 @@
 //! Can miss: joins by functions that are not in the table of [`brownout_libraries`] or that have no symbol in the target
 //! (stripped static programs), and waits on the futex of a thread that was created with a raw `clone`.
 
-use brownout_trace::{EventIndex, FunctionId, ProcessId, ProcessOrigin, ThreadId, ThreadParent};
+use brownout_trace::{
+    EventIndex, FunctionId, ProcessId, ProcessOrigin, ThreadId, ThreadKey, ThreadParent,
+};
 use std::collections::HashMap;
-
-/// A thread of a process.
-pub(crate) type ThreadKey = (ProcessId, ThreadId);
 
 /// A creation whose thread has not started yet.
 struct Creation {

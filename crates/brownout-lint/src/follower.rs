@@ -45,7 +45,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::attribution::Attribution;
 use crate::follower::address_spaces::AddressSpaces;
-use crate::follower::effects::StoreManner;
+use crate::follower::effects::StoreAttributes;
 use crate::follower::failed_syncs::FailedSyncs;
 use crate::follower::fast_path::FastPath;
 use crate::follower::files::{StoreCounts, WrittenBack};
@@ -133,8 +133,8 @@ impl<A: Attribution> Follower<A> {
                     // A locked instruction is a fence first.
                     self.real_fence(by, site.key);
                 }
-                let manner = StoreManner::of_instruction(flavor, locked);
-                self.store(by, site, (event.process, addr), bytes, manner);
+                let attributes = StoreAttributes::of_instruction(flavor, locked);
+                self.store(by, site, (event.process, addr), bytes, attributes);
             }
             EventKind::Flush {
                 addr,
@@ -150,7 +150,7 @@ impl<A: Attribution> Follower<A> {
             }
             EventKind::Fence { kind } => self.fence(by, site, kind),
             EventKind::KernelWrite { addr, bytes, .. } => {
-                let by_kernel = StoreManner::BY_KERNEL;
+                let by_kernel = StoreAttributes::BY_KERNEL;
                 self.store(by, site, (event.process, addr), bytes, by_kernel);
             }
             _ => {}

@@ -19,4 +19,4 @@ pub(crate) use calls::{ProcessMemory, Reservations, TransactionStep};
 pub use function::watched_functions;
 pub(crate) use function::{CallMeaning, Functions};
 pub(crate) use objects::Objects;
-pub(crate) use transaction::{OpenCall, SafeReason, Transaction, UnloggedStore};
+pub(crate) use transaction::{OpenTransactionCall, SafeReason, Transaction, UnloggedStore};

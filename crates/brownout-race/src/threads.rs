@@ -1,7 +1,7 @@
 //! The threads of all processes: their clocks, locks and open calls.
 
 use brownout_model::{ByteMask, ThreadSlot, Time};
-use brownout_trace::{CallArguments, FunctionId, ProcessId, ThreadId, ThreadParent};
+use brownout_trace::{CallArguments, FunctionId, ProcessId, ThreadKey, ThreadParent};
 use rustc_hash::FxHashMap;
 
 use crate::allocations::Allocations;
@@ -11,9 +11,6 @@ use crate::locks::{HeldLocks, LocksetId};
 use crate::observations::{ObservedLoad, Taints};
 use crate::sites::RaceSite;
 use crate::sync_functions::SyncMeaning;
-
-/// A thread of the target, by its process and its id. Ids can be reused.
-pub(crate) type ThreadKey = (ProcessId, ThreadId);
 
 /// A call of a watched function that has not returned.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ use crate::path_text;
 use crate::{EngineRun, ExecutionMode, Outcome, RecoveryRunner, RunRequest, RunnerError};
 
 /// What the sandbox may take longer than the target.
-const SLACK: Duration = Duration::from_secs(10);
+const SANDBOX_TIME: Duration = Duration::from_secs(10);
 
 /// What an engine host has to run. Paths and arguments are as in [`path_text`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -150,7 +150,7 @@ impl RecoveryRunner {
         };
         let request = RunRequest {
             execution: ExecutionMode::Engine(engine),
-            ..RunRequest::new(held.time_limit + SLACK)
+            ..RunRequest::new(held.time_limit + SANDBOX_TIME)
         };
         self.run(image, request)
     }

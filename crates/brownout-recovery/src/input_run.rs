@@ -32,7 +32,7 @@ use crate::{EngineRun, ExecutionMode, Outcome, RunRequest, RunnerError, Sandbox}
 pub use path_run::{LoadedModule, PathObservation, RecordedPath, SymbolicInput};
 
 /// What the sandbox may take longer than the target.
-const SLACK: Duration = Duration::from_secs(10);
+const SANDBOX_TIME: Duration = Duration::from_secs(10);
 
 /// How a target is run on inputs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -293,7 +293,7 @@ impl Sandbox {
         };
         let mut request = RunRequest {
             execution: ExecutionMode::Engine(engine),
-            ..RunRequest::new(run.time_limit + SLACK)
+            ..RunRequest::new(run.time_limit + SANDBOX_TIME)
         };
         request.absent = self.write_files(image, input)?;
         Ok(self.run(&request)?)

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long the processes of a pipeline, or a helper that is about to end, may take longer than the first process of a recovery.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STRAGGLER_TIME: Duration = Duration::from_secs(1);
 
 /// What recovery learns about the crash that it recovers from, and its time limit.
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl RecoveryRunner {
         image: &[Option<Content>],
         task: &RecoveryTask,
     ) -> Result<(Attempt, Orphans), RunnerError> {
-        self.attempt_with(image, task, PATIENCE)
+        self.attempt_with(image, task, STRAGGLER_TIME)
     }
 
     fn attempt_with(

@@ -13,7 +13,7 @@ use crate::runner::{RecoveryRunner, RunnerError};
 /// How long to wait for a result before the caller can check whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a runner waits while all jobs should wait for others. Then it takes the first one anyway.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LONGEST_DEFERRAL: Duration = Duration::from_millis(200);
 
 type Work<R> = Box<dyn FnOnce(&mut RecoveryRunner) -> Result<R, RunnerError> + Send>;
 
@@ -51,7 +51,7 @@ impl<R> Shared<R> {
                 return Some(job.work);
             }
             if !queue.jobs.is_empty() {
-                let waited = self.changed.wait_timeout(queue, PATIENCE);
+                let waited = self.changed.wait_timeout(queue, LONGEST_DEFERRAL);
                 let (after, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
                 queue = after;
                 if timeout.timed_out()

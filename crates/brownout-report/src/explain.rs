@@ -21,7 +21,7 @@
 
 use std::collections::HashMap;
 
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::join::is_about_unpersisted_store;
 use crate::stack::role;
 use crate::{ByteRange, Category, Finding, FindingId, Frame, Severity, Stack, primary_frame};
@@ -86,9 +86,9 @@ fn called(frames: &[Frame]) -> Option<(&Frame, Option<&str>)> {
 #[derive(Default)]
 struct NamedStores<'a> {
     by_event: HashMap<u64, usize>,
-    by_call: HashMap<(CodeLocation<'a>, Option<&'a str>), usize>,
+    by_call: HashMap<(FrameLocation<'a>, Option<&'a str>), usize>,
     /// Only for findings with so many stacks that not all callers are known.
-    by_location: HashMap<CodeLocation<'a>, usize>,
+    by_location: HashMap<FrameLocation<'a>, usize>,
     by_function: HashMap<&'a str, Vec<usize>>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> NamedStores<'a> {
     /// Earlier findings win: findings are in the order of their importance.
     fn add(&mut self, number: usize, store: &NamedStore<'a>) {
         if let Some((frame, caller)) = called(store.frames) {
-            let location = CodeLocation::of(frame);
+            let location = FrameLocation::of(frame);
             if store.has_unknown_callers {
                 self.by_location.entry(location).or_insert(number);
             }
@@ -115,7 +115,7 @@ impl<'a> NamedStores<'a> {
         let same_event = |store: &Culprit<'_>| self.by_event.get(&store.event?).copied();
         let same_line = |store: &Culprit<'_>| {
             let (frame, caller) = called(&store.stack.frames)?;
-            let location = CodeLocation::of(frame);
+            let location = FrameLocation::of(frame);
             let known = self.by_call.get(&(location, caller));
             known.or_else(|| self.by_location.get(&location)).copied()
         };

@@ -30,7 +30,7 @@ use std::collections::{HashMap, HashSet};
 
 pub(crate) use one_flush::is_about_unpersisted_store;
 
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::{Finding, FindingId, Frame, JoinedFinding, primary_frame};
 
 /// The joined findings of a rule at one location whose stacks are kept; of the others only the ids.
@@ -103,9 +103,9 @@ pub(crate) fn join_crashes(findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 fn unite_same_line(findings: &[Finding], causes: &mut Causes) {
-    let mut known: HashMap<(&str, CodeLocation<'_>), usize> = HashMap::new();
+    let mut known: HashMap<(&str, FrameLocation<'_>), usize> = HashMap::new();
     for (index, finding) in findings.iter().enumerate() {
-        let location = finding.stacks.first().and_then(CodeLocation::of_stack);
+        let location = finding.stacks.first().and_then(FrameLocation::of_stack);
         if let Some(location) = location
             && !finding.is_crash_finding()
         {
@@ -151,10 +151,10 @@ type OwnedLocation = Option<(String, u64)>;
 impl ListedStacks {
     /// Notes the stack of a finding; returns how many were listed before for its rule and location.
     fn add(&mut self, finding: &Finding) -> usize {
-        let location = finding.stacks.first().and_then(CodeLocation::of_stack);
+        let location = finding.stacks.first().and_then(FrameLocation::of_stack);
         let location = location.map(|location| match location {
-            CodeLocation::Line(file, line) => (file.to_owned(), line.into()),
-            CodeLocation::Offset(module, offset) => (module.to_owned(), offset),
+            FrameLocation::Line(file, line) => (file.to_owned(), line.into()),
+            FrameLocation::Offset(module, offset) => (module.to_owned(), offset),
         });
         let listed = self.by_location.entry((finding.rule.clone(), location));
         let listed = listed.or_default();
@@ -164,8 +164,8 @@ impl ListedStacks {
 }
 
 impl Finding {
-    fn location(&self) -> Option<CodeLocation<'_>> {
-        self.primary_frame().map(CodeLocation::of)
+    fn location(&self) -> Option<FrameLocation<'_>> {
+        self.primary_frame().map(FrameLocation::of)
     }
 
     /// Adds a finding with the same cause.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::{Finding, Frame, JoinedFinding};
 
 /// A rule and a line at which the cause of a finding shows, too.
@@ -14,13 +14,13 @@ pub(crate) struct OtherLocation<'a> {
 impl Finding {
     /// The other lines, and the other rules at its own line, each once.
     pub(crate) fn other_locations(&self) -> Vec<OtherLocation<'_>> {
-        let mut seen: HashSet<(&str, CodeLocation<'_>)> = HashSet::new();
-        let own = self.primary_frame().map(CodeLocation::of);
+        let mut seen: HashSet<(&str, FrameLocation<'_>)> = HashSet::new();
+        let own = self.primary_frame().map(FrameLocation::of);
         seen.extend(own.map(|location| (self.rule.as_str(), location)));
         let joined = self.evidence.joined.iter();
         let others = joined.filter_map(|other| {
             let (rule, frame) = (other.rule.as_str(), other.primary_frame()?);
-            let is_new = seen.insert((rule, CodeLocation::of(frame)));
+            let is_new = seen.insert((rule, FrameLocation::of(frame)));
             is_new.then_some(OtherLocation { rule, frame })
         });
         others.collect()
@@ -28,11 +28,11 @@ impl Finding {
 
     /// The joined findings that differ from this one only in their callers.
     pub(crate) fn other_stacks(&self) -> impl Iterator<Item = &JoinedFinding> {
-        let own = self.primary_frame().map(CodeLocation::of);
+        let own = self.primary_frame().map(FrameLocation::of);
         let joined = self.evidence.joined.iter();
         joined.filter(move |other| {
             // Stacks are missing only where there are many of one rule and line.
-            let location = other.primary_frame().map(CodeLocation::of);
+            let location = other.primary_frame().map(FrameLocation::of);
             other.rule == self.rule && (location.is_none() || location == own)
         })
     }

@@ -354,7 +354,7 @@ pub mod kind {
     pub const PROTECT: u16 = 20;
     /// A watched function was entered: `addr` is its number; payload: the recorded arguments, 8 bytes each.
     pub const CALL: u16 = 21;
-    /// A watched function was left: `addr` is its number; payload: rax and rdx, or empty if it was left without returning.
+    /// A watched function was left: `addr` is its number; payload: the two result registers, or empty if it was left without returning.
     pub const RETURN: u16 = 22;
     /// The thread is about to create another one, or to fork: `addr` is a number that is unique in its process; payload: the
     /// new thread's thread pointer, 8 bytes (0 if it is not passed to the kernel).

@@ -73,7 +73,7 @@ pub struct Dag {
 }
 
 /// Adds a word to a hash that is compared instead of what was hashed.
-pub(crate) fn mix(hash: u64, word: u64) -> u64 {
+pub(crate) fn combine_hash(hash: u64, word: u64) -> u64 {
     let mut mixed = hash.rotate_left(25) ^ word.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ mixed >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
     mixed = (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -188,8 +188,8 @@ impl Dag {
             Node::SignExtend(a) => (7, [of(a), 0, 0]),
             Node::Select(c, a, b) => (8, [of(c), of(a), of(b)]),
         };
-        let head = mix(tag << 32 | u64::from(width), 0);
-        words.into_iter().fold(head, mix)
+        let head = combine_hash(tag << 32 | u64::from(width), 0);
+        words.into_iter().fold(head, combine_hash)
     }
 
     pub fn constant(&mut self, width: u32, value: u128) -> Expr {

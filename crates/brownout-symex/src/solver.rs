@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::circuit::{Answer, Circuit};
-use crate::expression::{Dag, Expr, Variable, mix};
+use crate::expression::{Dag, Expr, Variable, combine_hash};
 
 /// Bytes of a solved input that differ from the input of the path.
 pub type Model = Vec<(Variable, u8)>;
@@ -189,7 +189,9 @@ impl Solver {
         let goal = path.dag.fingerprint(path.constraints[index]);
         let of = |at: usize| path.dag.fingerprint(path.constraints[at]);
         let all: FxHashSet<u64> = kept.iter().map(|&at| of(at)).collect();
-        let key = { all.iter() }.fold(mix(goal, 1), |key, &one| key.wrapping_add(mix(one, 2)));
+        let key = { all.iter() }.fold(combine_hash(goal, 1), |key, &one| {
+            key.wrapping_add(combine_hash(one, 2))
+        });
         if let Some(model) = self.models.get(&key) {
             self.statistics.remembered += 1;
             return Decision::Satisfiable(model.clone());

@@ -14,6 +14,9 @@ pub struct ProcessId(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ThreadId(pub u32);
 
+/// A thread of a trace, by its process and its id. Ids can be reused.
+pub type ThreadKey = (ProcessId, ThreadId);
+
 /// Address of an instruction of the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppPc(pub u64);

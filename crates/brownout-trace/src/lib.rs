@@ -96,7 +96,9 @@ pub use event_class::EventClass;
 pub use event_comparison::{Difference, first_difference};
 pub use failed_sync::{FAILED_SYNC_NOTE, FailedCall, FailedSync};
 pub use header::Header;
-pub use ids::{Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId};
+pub use ids::{
+    Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId, ThreadKey,
+};
 pub use reader::TraceReader;
 pub use recognised_locks::{LockMode, RecognisedLocks};
 pub use section_header::{FORMAT_VERSION, OLDEST_VERSION};

@@ -60,7 +60,7 @@ pub use recovery_reads::{ReadFindings, reads_summary};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
-pub use trial_results::{Shown, TrialResults};
+pub use trial_results::{Shown, TestedTrials};
 
 /// The results of crash testing.
 pub struct CrashTest {

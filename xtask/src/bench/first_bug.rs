@@ -20,7 +20,7 @@ use crate::shell::{root, target_dir};
 
 const STRATEGIES: [&str; 2] = ["auto", "prefix"];
 const JOURNAL: &str = "out/crash.jsonl";
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// For each strategy, when it found the first bug, if it did.
 type Times = [Option<Duration>; STRATEGIES.len()];
@@ -141,7 +141,7 @@ fn first_bug(
         }
         match ended {
             Some(status) => break status,
-            None => thread::sleep(LOOK),
+            None => thread::sleep(POLL_INTERVAL),
         }
     };
     // Whatever it found: 2 and 4 are failures of the check itself.

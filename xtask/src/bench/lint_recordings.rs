@@ -24,7 +24,7 @@ const WANTED_SPEED: f64 = 15.0;
 /// How much more memory the longest may take than the shortest.
 const WANTED_GROWTH: f64 = 1.1;
 /// How often the memory of a running process is looked at.
-pub(super) const LOOK: Duration = Duration::from_millis(5);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What linting a recording cost.
 struct Linted {
@@ -101,7 +101,7 @@ fn lint(brownout: &Path, trace: &Path) -> Result<Linted> {
         memory = peak_memory(&child).unwrap_or(memory);
         match child.try_wait()? {
             Some(status) => break status,
-            None => thread::sleep(LOOK),
+            None => thread::sleep(POLL_INTERVAL),
         }
     };
     // 1: there are findings.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::crash::{own_directory, program, run_quietly};
-use super::lint_recordings::{LOOK, events, peak_memory};
+use super::lint_recordings::{POLL_INTERVAL, events, peak_memory};
 use crate::args::Args;
 use crate::programs;
 use crate::sys::children_time;
@@ -159,7 +159,7 @@ fn look_for_races(brownout: &Path, trace: &Path) -> Result<(Duration, u64)> {
         memory = peak_memory(&child).unwrap_or(memory);
         match child.try_wait()? {
             Some(status) => break status,
-            None => thread::sleep(LOOK),
+            None => thread::sleep(POLL_INTERVAL),
         }
     };
     if !status.success() {

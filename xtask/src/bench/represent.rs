@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::crash::{own_directory, program, run_quietly};
 use super::first_bug;
-use super::lint_recordings::{LOOK, events, peak_memory};
+use super::lint_recordings::{POLL_INTERVAL, events, peak_memory};
 use super::measure::Cost;
 use crate::args::Args;
 use crate::programs;
@@ -158,7 +158,7 @@ fn find(brownout: &Path, trace: &Path) -> Result<Found> {
         memory = peak_memory(&child).unwrap_or(memory);
         match child.try_wait()? {
             Some(status) => break status,
-            None => thread::sleep(LOOK),
+            None => thread::sleep(POLL_INTERVAL),
         }
     };
     let cost = Cost {

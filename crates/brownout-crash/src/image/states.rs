@@ -21,14 +21,14 @@ pub struct ChosenImage {
     pub image: CrashImage,
     pub digest: ImageDigest,
     /// The stores before the crash that are not in the image, or not as a whole, in the order of the trace.
-    pub lost: Vec<LostStore>,
+    pub lost: Vec<LostBytes>,
     /// What the image has of stores that are torn, in the order of the trace.
     pub torn: Vec<TornBytes>,
 }
 
 /// Bytes of a store that are not in a crash image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LostStore {
+pub struct LostBytes {
     pub event: EventIndex,
     /// Number of the file.
     pub file: usize,
@@ -449,13 +449,13 @@ fn lost_parts(
     unit: &UnitStates<PartId>,
     state: &UnitState,
     file: usize,
-) -> Vec<LostStore> {
+) -> Vec<LostBytes> {
     let parts = unit.parts().iter().zip(present_bytes(unit, state));
     parts
         .flat_map(|(part, present)| {
             let known = persistency.part(part.tag);
             let lost = part.bytes.without(present);
-            lost.runs().map(move |(start, len)| LostStore {
+            lost.runs().map(move |(start, len)| LostBytes {
                 event: known.event,
                 file,
                 offset: part.line.offset + start,

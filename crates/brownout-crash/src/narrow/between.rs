@@ -3,7 +3,7 @@
 use brownout_trace::{Address, Definitions, Event, EventIndex, EventKind};
 
 use crate::failure_point::StackId;
-use crate::image::LostStore;
+use crate::image::LostBytes;
 use crate::operation::Operation;
 use crate::persistent_files::PersistentFiles;
 use crate::symbols::Symbols;
@@ -31,8 +31,8 @@ pub(super) struct Change {
     pub(super) bytes: Vec<u8>,
 }
 
-impl From<LostStore> for Change {
-    fn from(lost: LostStore) -> Self {
+impl From<LostBytes> for Change {
+    fn from(lost: LostBytes) -> Self {
         Self {
             event: lost.event,
             file: lost.file,

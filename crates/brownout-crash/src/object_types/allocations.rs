@@ -12,7 +12,7 @@ use brownout_trace::{
 };
 use rustc_hash::FxHashMap;
 
-use super::store_addresses::{CodeLocation, StoreAddresses};
+use super::store_addresses::{ModuleOffset, StoreAddresses};
 
 /// What the objects of an allocation have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,7 +20,7 @@ pub(super) enum AllocationClass {
     /// The number of their type, in the pool with this file.
     Number(FileId, u64),
     /// The code that the call returns to, if it is in a module, and their size.
-    Call(Option<CodeLocation>, u64),
+    Call(Option<ModuleOffset>, u64),
 }
 
 /// An allocated object.
@@ -39,19 +39,19 @@ pub(super) enum HeapChange {
 }
 
 #[derive(Debug)]
-struct OpenCall {
+struct OpenAllocation {
     function: FunctionId,
     called: TxFunction,
     args: CallArguments,
     /// Where it returns to.
-    caller: Option<CodeLocation>,
+    caller: Option<ModuleOffset>,
 }
 
 /// The allocated objects at a time of the run.
 #[derive(Debug, Default)]
 pub(super) struct Allocations {
     functions: FxHashMap<FunctionId, Option<TxFunction>>,
-    open: FxHashMap<(ProcessId, ThreadId), Vec<OpenCall>>,
+    open: FxHashMap<(ProcessId, ThreadId), Vec<OpenAllocation>>,
     /// The pool of the innermost transaction.
     pools: FxHashMap<(ProcessId, ThreadId), u64>,
     objects: FxHashMap<FileId, BTreeMap<u64, Allocation>>,
@@ -77,7 +77,7 @@ impl Allocations {
                 let caller = callers.next();
                 let caller = caller
                     .and_then(|caller| addresses.location(definitions, event.process, caller));
-                self.open.entry(thread).or_default().push(OpenCall {
+                self.open.entry(thread).or_default().push(OpenAllocation {
                     function,
                     called,
                     args,
@@ -109,7 +109,7 @@ impl Allocations {
     fn change(
         &mut self,
         event: &Event<'_>,
-        call: &OpenCall,
+        call: &OpenAllocation,
         result: [u64; 2],
         definitions: &Definitions,
     ) -> Option<HeapChange> {

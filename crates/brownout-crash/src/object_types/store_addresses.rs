@@ -61,7 +61,7 @@ pub(super) struct StoreAddresses {
 }
 
 /// An offset in the file of a module.
-pub(super) type CodeLocation = (TypedModuleId, FileOffset);
+pub(super) type ModuleOffset = (TypedModuleId, FileOffset);
 
 impl StoreAddresses {
     pub(super) fn new(directory: &Path) -> Self {
@@ -113,7 +113,7 @@ impl StoreAddresses {
         Some(self.address(value, at))
     }
 
-    fn address(&mut self, value: PointerValue, (module, at): CodeLocation) -> StoreAddress {
+    fn address(&mut self, value: PointerValue, (module, at): ModuleOffset) -> StoreAddress {
         let PointerValue {
             base,
             offset,
@@ -155,7 +155,7 @@ impl StoreAddresses {
         definitions: &Definitions,
         process: ProcessId,
         pc: AppPc,
-    ) -> Option<CodeLocation> {
+    ) -> Option<ModuleOffset> {
         let module = definitions.module_at(process, pc)?;
         let within = pc.0 - module.addr.0;
         let offset = module.file_offset.saturating_add(within);
@@ -187,7 +187,7 @@ impl StoreAddresses {
         }
     }
 
-    pub(super) fn location_name(&self, (module, FileOffset(at)): CodeLocation) -> String {
+    pub(super) fn location_name(&self, (module, FileOffset(at)): ModuleOffset) -> String {
         let module = self.names.get(&module).map_or("", |name| name);
         format!("{module}+{at:#x}")
     }

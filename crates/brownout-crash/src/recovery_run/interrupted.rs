@@ -6,7 +6,7 @@ use super::action_digest::ActionDigest;
 use super::{RecoveryRun, is_action};
 use crate::crash_point::{ImpossibleChoice, Interruption};
 use crate::error::CrashError;
-use crate::image::{CrashImage, ImageBuilder, LostStore, TornBytes};
+use crate::image::{CrashImage, ImageBuilder, LostBytes, TornBytes};
 use crate::persistent_files::PersistentFiles;
 
 /// What a crash inside recovery leaves.
@@ -14,7 +14,7 @@ use crate::persistent_files::PersistentFiles;
 pub struct InterruptedImage {
     pub image: CrashImage,
     /// The stores of recovery before the crash that are not in the image.
-    pub lost: Vec<LostStore>,
+    pub lost: Vec<LostBytes>,
     /// What the image has of stores of recovery that are torn.
     pub torn: Vec<TornBytes>,
 }

@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 const START_FACTOR: u32 = 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a process that runs to its fork point is looked after.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The processes that wait.
 enum Waiting {
@@ -372,7 +372,7 @@ impl FuzzServer {
         let deadline = Instant::now() + limit;
         let stations = &self.page().stations;
         loop {
-            let turns = self.shared.wait_at_stations(LOOK);
+            let turns = self.shared.wait_at_stations(POLL_INTERVAL);
             for (which, turn) in turns.into_iter().enumerate() {
                 let waits = stations[which]
                     .pid

@@ -132,7 +132,7 @@ impl Shared {
 
     /// Lets the process at a station make a copy, and waits until it has. The id of the copy.
     pub(super) fn copy(&self, which: usize, mut is_alive: impl FnMut() -> bool) -> Option<u32> {
-        const LOOK: Duration = Duration::from_millis(50);
+        const POLL_INTERVAL: Duration = Duration::from_millis(50);
         let station = &self.page().stations[which];
         station.copy.store(0, Relaxed);
         station.turn.store(turn::COPY, Release);
@@ -142,7 +142,7 @@ impl Shared {
             if station.turn.load(Acquire) != turn::COPY {
                 break;
             }
-            memory::futex_wait(&self.page().arrivals, seen, LOOK);
+            memory::futex_wait(&self.page().arrivals, seen, POLL_INTERVAL);
             if station.turn.load(Acquire) == turn::COPY && !is_alive() {
                 return None;
             }

@@ -4,13 +4,13 @@
 //!
 //! Can miss: what makes a store durable without a flush or fence of its own thread; the target then runs a little longer.
 
-use super::watcher::HoldProgress;
+use super::supervisor::HoldProgress;
 use super::{HoldPlan, location};
 use crate::event_destination::EventDestination;
 use crate::file_use::FileUse;
 use brownout_trace::{
     Address, AppPc, ContextId, Definitions, Event, EventIndex, EventKind, FileId, FileIdentity,
-    FileRange, FlushKind, FunctionId, ProcessId, StoreFlavor, ThreadId, WriteError,
+    FileRange, FlushKind, FunctionId, ProcessId, StoreFlavor, ThreadKey, WriteError,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -19,8 +19,6 @@ use std::sync::atomic::Ordering;
 
 /// Bytes of a cache line.
 const LINE: u64 = 64;
-
-type ThreadKey = (ProcessId, ThreadId);
 
 /// A store of the plan that is not durable yet.
 struct HeldStore {

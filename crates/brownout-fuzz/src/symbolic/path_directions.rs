@@ -9,8 +9,8 @@ use rustc_hash::FxHashMap;
 
 use crate::feedback::bucket;
 
-/// Mixes a word into a hash.
-pub fn mix(hash: u64, word: u64) -> u64 {
+/// Mixes a word into the hash of a path.
+pub fn path_hash(hash: u64, word: u64) -> u64 {
     (hash ^ word)
         .wrapping_mul(0x9e37_79b9_7f4a_7c15)
         .rotate_left(29)
@@ -91,7 +91,7 @@ impl PathDirections {
         for (index, constraint) in path.constraints.iter().enumerate() {
             match Direction::of(constraint) {
                 Some(direction) => found.add(direction, index, &mut made),
-                None => found.hash = mix(found.hash, path.dag.fingerprint(constraint.holds)),
+                None => found.hash = path_hash(found.hash, path.dag.fingerprint(constraint.holds)),
             }
         }
         found
@@ -112,7 +112,7 @@ impl PathDirections {
             other_bucket: bucket(times(direction.other()) + 1),
         });
         *made.entry(direction).or_default() += 1;
-        self.hash = mix(mix(self.hash, direction.pc), direction.way);
+        self.hash = path_hash(path_hash(self.hash, direction.pc), direction.way);
     }
 
     /// Equal for equal paths.

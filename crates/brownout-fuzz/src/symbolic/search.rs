@@ -15,7 +15,7 @@ use brownout_symex::SolverStatistics;
 use rustc_hash::FxHashSet;
 
 use super::branches::Branches;
-use super::path_directions::{Direction, PathDirections, Prediction, mix};
+use super::path_directions::{Direction, PathDirections, Prediction, path_hash};
 use super::program_guide::ProgramGuide;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
@@ -190,7 +190,7 @@ impl SearchState {
         let text = xxhash_rust::xxh3::xxh3_64(input);
         let bytes = solved_bytes.iter();
         let words = bytes.flat_map(|&(file, offset, byte)| [file as u64, offset, byte.into()]);
-        let key = words.fold(mix(text, image.0 as u64), mix);
+        let key = words.fold(path_hash(text, image.0 as u64), path_hash);
         self.queued.insert(key)
     }
 

@@ -14,7 +14,7 @@ use brownout_symex::{
 };
 
 use super::branches::UnsolvedCause;
-use super::path_directions::{Direction, PathDirections, Prediction, mix};
+use super::path_directions::{Direction, PathDirections, Prediction, path_hash};
 use super::program_guide::is_own;
 use super::search::{SearchState, Waiting};
 use super::symbolic_bytes::{SymbolicBytes, SymbolicKind};
@@ -249,7 +249,7 @@ impl<'a> SymbolicWorker<'a> {
             state.branches.replayed(goal);
         }
         state.learn_directions(&directions);
-        let is_new = state.is_new_path(mix(directions.hash(), waiting.image.0 as u64));
+        let is_new = state.is_new_path(path_hash(directions.hash(), waiting.image.0 as u64));
         if !is_new && !waiting.is_continued {
             return Ok(());
         }
@@ -555,7 +555,7 @@ fn candidates(
     candidates.retain(|candidate| {
         let Direction { pc, way } = candidate.prediction.direction;
         let key = [pc, way, image.0 as u64];
-        let key = key.into_iter().fold(candidate.prediction.before, mix);
+        let key = key.into_iter().fold(candidate.prediction.before, path_hash);
         if taken == MOST_DIRECTIONS {
             if left.is_none() && !state.was_tried(key) {
                 left = Some(candidate.priority);

@@ -34,7 +34,7 @@ pub(crate) struct StorePart {
 
 /// How a store is made.
 #[derive(Clone, Copy)]
-pub(crate) struct StoreManner {
+pub(crate) struct StoreAttributes {
     pub(crate) kind: StoreKind,
     /// By a locked instruction.
     pub(crate) locked: bool,
@@ -42,8 +42,8 @@ pub(crate) struct StoreManner {
     pub(crate) needs_log: bool,
 }
 
-impl StoreManner {
-    pub(crate) const BY_KERNEL: StoreManner = StoreManner {
+impl StoreAttributes {
+    pub(crate) const BY_KERNEL: StoreAttributes = StoreAttributes {
         kind: StoreKind::Cached,
         locked: false,
         needs_log: false,
@@ -51,7 +51,7 @@ impl StoreManner {
 
     #[inline]
     pub(crate) fn of_instruction(flavor: StoreFlavor, locked: bool) -> Self {
-        StoreManner {
+        StoreAttributes {
             kind: match flavor {
                 StoreFlavor::NonTemporal | StoreFlavor::Direct => StoreKind::NonTemporal,
                 _ => StoreKind::Cached,
@@ -83,7 +83,7 @@ impl<A: Attribution> Follower<A> {
         site: ActingSite,
         (process, addr): (ProcessId, Address),
         bytes: &[u8],
-        manner: StoreManner,
+        attributes: StoreAttributes,
     ) {
         let (mut addr, mut bytes) = (addr, bytes);
         // Almost always once.
@@ -97,7 +97,7 @@ impl<A: Attribution> Follower<A> {
             thread.file = Some(range.file);
             let since_fence = thread.since_fence(by.time.0);
             let exempt = thread.transaction.is_in_user_code()
-                && self.store_in_transaction((by, site), process, range, now, manner);
+                && self.store_in_transaction((by, site), process, range, now, attributes);
             let marks = self.pair_marks(by, now);
             for (offset, bytes, before) in line_parts(range.offset, range.len) {
                 self.store_counts.count(range.file);
@@ -106,7 +106,7 @@ impl<A: Attribution> Follower<A> {
                     start: bytes.first() as u8,
                     len: bytes.0.count_ones() as u8,
                     value: first_bytes(&now[before as usize..]),
-                    kind: manner.kind,
+                    kind: attributes.kind,
                     exempt,
                     since_fence,
                     marks,

@@ -8,7 +8,7 @@ use brownout_trace::{
 };
 
 use crate::attribution::Attribution;
-use crate::follower::effects::{StoreManner, StorePart, first_bytes};
+use crate::follower::effects::{StoreAttributes, StorePart, first_bytes};
 use crate::follower::{Follower, flush_effect, pm_address};
 use crate::site_keys::{ActingSite, SiteInContext, SiteKey};
 
@@ -109,17 +109,17 @@ impl<A: Attribution> Follower<A> {
         let thread = &mut self.guarantees.threads[by.thread.index()];
         thread.file = Some(range.file);
         let since_fence = thread.since_fence(by.time.0);
-        let manner = StoreManner::of_instruction(flavor, false);
+        let attributes = StoreAttributes::of_instruction(flavor, false);
         let exempt = thread.transaction.is_in_user_code() && {
             let process = self.addresses.current();
-            self.store_in_transaction((by, site), process, range, bytes, manner)
+            self.store_in_transaction((by, site), process, range, bytes, attributes)
         };
         let part = StorePart {
             line,
             start: start as u8,
             len: len as u8,
             value: first_bytes(bytes),
-            kind: manner.kind,
+            kind: attributes.kind,
             exempt,
             since_fence,
             marks: self.pair_marks(by, bytes),

@@ -7,10 +7,10 @@ use brownout_trace::{
 
 use crate::attribution::{Attribution, Origin};
 use crate::follower::Follower;
-use crate::follower::effects::StoreManner;
+use crate::follower::effects::StoreAttributes;
 use crate::rule_inputs::{LogAdd, TransactionEnd};
 use crate::site_keys::{ActingSite, SiteKey};
-use crate::transactions::{CallMeaning, OpenCall, ProcessMemory, TransactionStep};
+use crate::transactions::{CallMeaning, OpenTransactionCall, ProcessMemory, TransactionStep};
 
 impl<A: Attribution> Follower<A> {
     /// The thread enters a watched function.
@@ -31,7 +31,7 @@ impl<A: Attribution> Follower<A> {
         };
         let site = self.site(event, definitions);
         let by = self.access(event);
-        let call = OpenCall {
+        let call = OpenTransactionCall {
             function,
             args,
             site,
@@ -112,12 +112,12 @@ impl<A: Attribution> Follower<A> {
         process: ProcessId,
         range: FileRange,
         bytes: &[u8],
-        manner: StoreManner,
+        attributes: StoreAttributes,
     ) -> bool {
         let transaction = &mut self.guarantees.threads[by.thread.index()].transaction;
         let covered = transaction.covers(range);
-        if manner.needs_log && site.is_users() {
-            if manner.locked {
+        if attributes.needs_log && site.is_users() {
+            if attributes.locked {
                 transaction.locked(range);
             } else if !covered && !self.reservations.cover(process, range) {
                 transaction.stored((site.key, by.time.0), range, bytes);

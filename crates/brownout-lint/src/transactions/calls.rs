@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::objects::Objects;
 use super::ranges::ByteRanges;
-use super::transaction::{OpenCall, Safe, SafeReason, Transaction, UnloggedStore};
+use super::transaction::{OpenTransactionCall, Safe, SafeReason, Transaction, UnloggedStore};
 use crate::follower::address_spaces::AddressSpaces;
 use crate::rule_inputs::TransactionEnd;
 use crate::site_keys::SiteKey;
@@ -76,7 +76,7 @@ pub(crate) enum TransactionStep {
 
 impl Transaction {
     /// The thread enters a function of the library.
-    pub(crate) fn called(&mut self, call: OpenCall) -> TransactionStep {
+    pub(crate) fn called(&mut self, call: OpenTransactionCall) -> TransactionStep {
         if call.function == TxFunction::End {
             // The library never calls it: calls that are still open were left by a jump.
             self.open.clear();
@@ -119,7 +119,7 @@ impl Transaction {
         memory: &mut ProcessMemory<'_>,
     ) -> TransactionStep {
         // The beginning of a trace, or of a forked process, may hold returns without their calls.
-        let of = |call: &OpenCall| call.function == function;
+        let of = |call: &OpenTransactionCall| call.function == function;
         let Some(depth) = self.open.iter().rposition(of) else {
             return TransactionStep::Nothing;
         };
@@ -158,7 +158,7 @@ impl Transaction {
     /// The library has returned the identifier of an object.
     fn note_object(
         &self,
-        call: &OpenCall,
+        call: &OpenTransactionCall,
         value: Option<[u64; 2]>,
         memory: &mut ProcessMemory<'_>,
     ) {
@@ -171,7 +171,7 @@ impl Transaction {
         }
     }
 
-    fn begun(&mut self, call: &OpenCall, memory: &mut ProcessMemory<'_>) {
+    fn begun(&mut self, call: &OpenTransactionCall, memory: &mut ProcessMemory<'_>) {
         let pool = call.args.get(0);
         let file = memory.addresses.resolve(memory.process, Address(pool), 1);
         if !self.working {
@@ -220,7 +220,12 @@ impl Transaction {
     }
 
     /// Bytes were added to the log, or an object was allocated.
-    fn made_safe(&mut self, call: &OpenCall, result: [u64; 2], memory: &mut ProcessMemory<'_>) {
+    fn made_safe(
+        &mut self,
+        call: &OpenTransactionCall,
+        result: [u64; 2],
+        memory: &mut ProcessMemory<'_>,
+    ) {
         if !self.working {
             return;
         }

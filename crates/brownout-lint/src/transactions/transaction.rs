@@ -10,7 +10,7 @@ use crate::site_keys::SiteKey;
 
 /// A call of the library that has not returned.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenCall {
+pub(crate) struct OpenTransactionCall {
     pub(crate) function: TxFunction,
     pub(crate) args: CallArguments,
     pub(crate) site: SiteKey,
@@ -67,7 +67,7 @@ impl UnloggedStore {
 #[derive(Debug, Default)]
 pub(crate) struct Transaction {
     /// Calls of the library, the innermost last.
-    pub(super) open: Vec<OpenCall>,
+    pub(super) open: Vec<OpenTransactionCall>,
     /// How many transactions are nested.
     pub(super) levels: u32,
     /// The innermost is running: it has been neither committed nor aborted.

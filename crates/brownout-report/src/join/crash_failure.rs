@@ -8,21 +8,21 @@ use std::collections::hash_map::Entry;
 
 use super::Causes;
 use crate::Finding;
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::stack::role;
 
 /// Equal for findings that may have one cause.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct JoinKey<'a> {
     rule: &'a str,
-    location: CodeLocation<'a>,
+    location: FrameLocation<'a>,
     symptom: Option<Symptom<'a>>,
 }
 
 /// How recovery failed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Symptom<'a> {
-    location: Option<CodeLocation<'a>>,
+    location: Option<FrameLocation<'a>>,
     last_output: Option<&'a str>,
 }
 
@@ -35,7 +35,7 @@ impl<'a> JoinKey<'a> {
         }
         Some(JoinKey {
             rule: &finding.rule,
-            location: CodeLocation::of_stack(first)?,
+            location: FrameLocation::of_stack(first)?,
             symptom: (finding.rule != "recovery-hung").then(|| Symptom::of(finding)),
         })
     }
@@ -47,9 +47,9 @@ impl<'a> Symptom<'a> {
             .stacks
             .iter()
             .find(|stack| stack.role == role::RECOVERY);
-        let location = recovery.and_then(CodeLocation::of_stack);
+        let location = recovery.and_then(FrameLocation::of_stack);
         let last_output = match location {
-            Some(CodeLocation::Line(..)) => None,
+            Some(FrameLocation::Line(..)) => None,
             _ => finding.last_output_line(),
         };
         Symptom {
@@ -60,10 +60,10 @@ impl<'a> Symptom<'a> {
 }
 
 /// The stores that cause a crash finding, as far as they are known.
-fn stores(finding: &Finding) -> Vec<(&str, Option<CodeLocation<'_>>)> {
+fn stores(finding: &Finding) -> Vec<(&str, Option<FrameLocation<'_>>)> {
     let stores = finding.stacks.iter().filter(|stack| stack.is_of_cause());
     stores
-        .map(|stack| (stack.role.as_str(), CodeLocation::of_stack(stack)))
+        .map(|stack| (stack.role.as_str(), FrameLocation::of_stack(stack)))
         .collect()
 }
 

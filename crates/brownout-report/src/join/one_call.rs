@@ -1,6 +1,6 @@
 //! Whether two things happened in one call of a function of the target.
 
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::{Frame, Stack, primary_frame};
 
 /// Whether the primary frame of one stack is that of a call in which both happened.
@@ -22,8 +22,8 @@ pub(super) fn is_one_call(one: &Stack, other: &Stack) -> bool {
             && frame.module == function.module
             && frame.file == function.file
     });
-    let own_callers = own_callers.iter().map(CodeLocation::of);
-    is_same_function && callers.iter().map(CodeLocation::of).eq(own_callers)
+    let own_callers = own_callers.iter().map(FrameLocation::of);
+    is_same_function && callers.iter().map(FrameLocation::of).eq(own_callers)
 }
 
 /// Whether the primary frames of both stacks are those of one call.

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use super::Causes;
 use super::one_call::is_one_call;
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::{ByteRange, Finding, Stack};
 
 /// The rules about stores that are not persistent in time, the clearest first.
@@ -59,12 +59,12 @@ struct UnpersistedStore<'a> {
 
 /// Unites the findings that one missing flush explains.
 pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
-    let mut by_location: HashMap<CodeLocation<'_>, usize> = HashMap::new();
+    let mut by_location: HashMap<FrameLocation<'_>, usize> = HashMap::new();
     let mut stores: Vec<UnpersistedStore<'_>> = Vec::new();
     let findings = findings.iter().enumerate();
     for (number, finding) in findings.filter(|(_, one)| is_about_unpersisted_store(&one.rule)) {
         for stack in finding.stacks.iter().filter(|stack| is_store(stack)) {
-            if let Some(location) = CodeLocation::of_stack(stack) {
+            if let Some(location) = FrameLocation::of_stack(stack) {
                 let first = *by_location.entry(location).or_insert(number);
                 causes.unite(first, number);
             }

@@ -11,12 +11,12 @@
 use std::collections::HashMap;
 
 use super::Causes;
-use crate::code_location::CodeLocation;
+use crate::code_location::FrameLocation;
 use crate::stack::role;
 use crate::{Finding, FindingId, Stack, primary_frame};
 
 /// A store, by the calls that led to it, and the finding of lint that explains its crash.
-type SharedStore<'a> = (Option<&'a FindingId>, Vec<CodeLocation<'a>>);
+type SharedStore<'a> = (Option<&'a FindingId>, Vec<FrameLocation<'a>>);
 
 /// Unites the crash findings that share a store.
 pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
@@ -53,7 +53,7 @@ fn stores(finding: &Finding) -> impl Iterator<Item = (&str, SharedStore<'_>)> {
     })
 }
 
-fn calls(stack: &Stack) -> Option<Vec<CodeLocation<'_>>> {
+fn calls(stack: &Stack) -> Option<Vec<FrameLocation<'_>>> {
     let frames = stack.frames.get(primary_frame(&stack.frames)?..)?;
-    Some(frames.iter().map(CodeLocation::of).collect())
+    Some(frames.iter().map(FrameLocation::of).collect())
 }

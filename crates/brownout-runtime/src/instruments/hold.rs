@@ -37,7 +37,7 @@ const AT_STORE: u32 = 0;
 const AT_WAIT: u32 = 1;
 
 /// Nanoseconds after which a thread that is held looks whether the recorder still exists.
-const PATIENCE: u64 = 500_000_000;
+const CHECK_INTERVAL: u64 = 500_000_000;
 
 /// What the instrument keeps under the translator's lock: where the instructions are mapped.
 #[derive(Default)]
@@ -156,7 +156,7 @@ fn hold(context: &mut Context) {
     page.count.fetch_add(1, Ordering::Release);
     wire::wake_recorder();
     while page.state.load(Ordering::Acquire) == state::HELD {
-        sys::futex_wait(&page.state, state::HELD, PATIENCE);
+        sys::futex_wait(&page.state, state::HELD, CHECK_INTERVAL);
         if !wire::has_recorder() || !wire::is_recording() {
             return;
         }

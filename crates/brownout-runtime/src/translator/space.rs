@@ -31,7 +31,7 @@ const PROBE: u64 = 1 << 20;
 /// Where the program break starts; close to where the kernel puts the heap of a PIE.
 const BREAK_START: u64 = 0x5600_0000_0000;
 /// Times that a page's guard is lifted before its code is checked instead.
-const PATIENCE: u32 = 16;
+const MOST_LIFTED_GUARDS: u32 = 16;
 /// Addresses from here on make a branch-table lookup fault for certain.
 const SURELY_FAULTING: u64 = 1 << 44;
 
@@ -310,7 +310,7 @@ impl Space {
         let times = self.lifted.entry(page).or_default();
         *times += 1;
         // Code that writes next to itself would make no progress: its own page is guarded whenever it runs.
-        if *times > PATIENCE || page.abs_diff(page_down(pc)) <= PAGE {
+        if *times > MOST_LIFTED_GUARDS || page.abs_diff(page_down(pc)) <= PAGE {
             self.checked.insert(page);
         }
         let all = linux::PROT_READ | linux::PROT_WRITE | linux::PROT_EXEC;

@@ -24,7 +24,7 @@ use crate::arguments::{SEND_INPUT, SendInputArgs};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How often in a row the threads of the server must be found waiting.
 const QUIET_LOOKS: u32 = 30;
 /// How long the client waits for the next bytes of an answer.
@@ -78,7 +78,7 @@ fn serve_clients(server: Pid, input: &[u8], keeps_running: bool) {
             if !is_alive() {
                 return;
             }
-            sleep(LOOK);
+            sleep(POLL_INTERVAL);
         };
         // A server may close a connection at any time.
         let _ = connected.exchange(part);
@@ -96,7 +96,7 @@ fn serve_clients(server: Pid, input: &[u8], keeps_running: bool) {
 fn await_quiet(server: Pid) {
     let mut quiet = 0;
     while quiet < QUIET_LOOKS {
-        sleep(LOOK);
+        sleep(POLL_INTERVAL);
         let Some(is_running) = is_running(server) else {
             return;
         };

@@ -13,7 +13,7 @@ use super::preparation::Prepared;
 use super::recovery_reads::{ReadFindings, by_finding, most_read_first};
 use super::remembering::{Decided, circumstances};
 use super::resumption::{earlier_entries, open_journal};
-use super::trial_results::TrialResults;
+use super::trial_results::TestedTrials;
 use crate::behaviour_memory::BehaviourMemory;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ use crate::suspects::LintSuspect;
 
 /// What a campaign leaves.
 pub struct CampaignResults {
-    pub results: TrialResults,
+    pub results: TestedTrials,
     pub journal: Journal,
     /// How the test ended, earlier campaigns included.
     pub ending: CampaignEnding,
@@ -134,7 +134,7 @@ pub fn run_campaign(
         },
         progress,
         runners: pool.is_idle().then(|| pool.close()),
-        results: TrialResults {
+        results: TestedTrials {
             configuration: head.configuration,
             trials,
             suspects: strategy.suspects().to_vec(),

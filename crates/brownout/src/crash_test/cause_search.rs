@@ -11,7 +11,7 @@ use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
 use super::runners::open_runners;
-use super::trial_results::TrialResults;
+use super::trial_results::TestedTrials;
 use crate::console::Console;
 use crate::failure::Failure;
 
@@ -65,8 +65,8 @@ pub fn search_causes(
 }
 
 /// A failure for each finding that has no cause yet, the most promising ones.
-fn unexplained(results: &TrialResults) -> Vec<Trial> {
-    let TrialResults { trials, causes, .. } = results;
+fn unexplained(results: &TestedTrials) -> Vec<Trial> {
+    let TestedTrials { trials, causes, .. } = results;
     let groups = group(&without_suspects(&results.suspects, trials));
     let mut asked: Vec<Trial> = split_by_cause(groups, causes)
         .iter()

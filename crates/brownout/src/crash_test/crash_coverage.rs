@@ -12,13 +12,13 @@ use super::continuation::continuing_command;
 use super::coverage_gap::{none_tested, not_explored, not_reordered, unfinished};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
-use super::trial_results::TrialResults;
-use crate::quantity::{number_of, recoveries};
+use super::trial_results::TestedTrials;
+use crate::quantity::{crashes, number_of, recoveries};
 
 /// The numbers of a test that has just ended. A part of a test is never complete.
 pub fn coverage_of(
     plan: &Plan,
-    results: &TrialResults,
+    results: &TestedTrials,
     ending: &CampaignEnding,
     monitor: &CrashTestMonitor,
 ) -> CrashCoverage {
@@ -50,7 +50,7 @@ fn is_finished(ending: &CampaignEnding, monitor: &CrashTestMonitor) -> bool {
 
 /// The numbers of a test in parts. `complete`: no part is missing or unfinished.
 pub fn merged_coverage(
-    results: &TrialResults,
+    results: &TestedTrials,
     ending: &CampaignEnding,
     complete: bool,
 ) -> CrashCoverage {
@@ -60,7 +60,7 @@ pub fn merged_coverage(
     }
 }
 
-fn numbers(results: &TrialResults, ending: &CampaignEnding) -> CrashCoverage {
+fn numbers(results: &TestedTrials, ending: &CampaignEnding) -> CrashCoverage {
     let (tried, of) = (tried(&results.trials), ending.extent);
     let suspects = &results.suspects;
     let verdicts = judge(suspects, &results.trials);
@@ -243,8 +243,7 @@ fn unexplored(
 
 /// `1 crash inside recovery`, `2 crashes inside recovery`.
 fn crashes_inside(count: u64) -> String {
-    let ending = if count == 1 { "" } else { "es" };
-    format!("{count} crash{ending} inside recovery")
+    format!("{} inside recovery", crashes(count))
 }
 
 /// Recoveries that took longer than the test had time for: nobody knows whether they end.

@@ -12,7 +12,7 @@ use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
 use super::runners::open_runner;
-use super::trial_results::TrialResults;
+use super::trial_results::TestedTrials;
 use crate::failure::Failure;
 
 /// The number of findings that are explained.
@@ -77,7 +77,7 @@ pub fn examine_reads(
 }
 
 /// A failure for each finding that has no explanation yet.
-fn unexplained(results: &TrialResults, explores: bool) -> Vec<Trial> {
+fn unexplained(results: &TestedTrials, explores: bool) -> Vec<Trial> {
     let groups = group(&without_suspects(&results.suspects, &results.trials));
     let mut asked = representatives(groups, &results.causes);
     asked.retain(|trial| {

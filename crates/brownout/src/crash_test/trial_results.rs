@@ -13,7 +13,7 @@ use super::recovery_reads::{reads_summary, withdraw_acquittals};
 use crate::suspects::JudgedSuspect;
 
 /// The trials of a test and what is known about them.
-pub struct TrialResults {
+pub struct TestedTrials {
     pub configuration: TestConfiguration,
     pub trials: Vec<Trial>,
     pub suspects: Vec<SuspectImages>,
@@ -31,7 +31,7 @@ pub struct Shown {
     pub shortfalls: Vec<Reason>,
 }
 
-impl TrialResults {
+impl TestedTrials {
     /// What the trials show if the crash images lack what was left out. Trials that confirm a suspect are no findings of
     /// their own if `is_reported` says that the finding of the suspect is reported.
     pub fn shown(&self, left_out: &LeftOut, is_reported: impl Fn(&SuspectImages) -> bool) -> Shown {

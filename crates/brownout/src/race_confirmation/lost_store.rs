@@ -19,7 +19,7 @@ use crate::trace_file::TraceFile;
 const RECOVERY_LIMIT: Duration = Duration::from_secs(30);
 
 /// What the crash has shown.
-pub struct LostStore {
+pub struct ForcedCrash {
     /// What recovery did, if it was run.
     pub verdict: Option<ForcedVerdict>,
     /// What repeats the crash, if its trace is kept.
@@ -47,7 +47,7 @@ pub fn crash(
     act: ReaderAct,
     (settings, how): (&Settings, &Confirmation<'_>),
     console: &Console,
-) -> Result<Option<LostStore>, Failure> {
+) -> Result<Option<ForcedCrash>, Failure> {
     trace.rewind()?;
     let selection = trace.select(&settings.patterns, console)?;
     let run = RecordedRun::new(trace.path(), selection);
@@ -94,7 +94,7 @@ impl Crash<'_> {
         settings: &Settings,
         how: &Confirmation<'_>,
         console: &Console,
-    ) -> Result<Option<LostStore>, Failure> {
+    ) -> Result<Option<ForcedCrash>, Failure> {
         let mut monitor = CrashTestMonitor::new(None, console);
         let store = (EventIndex(read.store.0), read.range);
         let (run, files) = (self.run, self.files);
@@ -103,7 +103,7 @@ impl Crash<'_> {
             return Ok(None);
         };
         let state = point.choice.as_ref().map(|choice| choice.describe());
-        let mut lost = LostStore {
+        let mut lost = ForcedCrash {
             verdict: None,
             token: None,
             state: state.unwrap_or_default(),

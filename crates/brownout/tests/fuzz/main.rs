@@ -14,7 +14,7 @@ use serde_json::Value;
 use test_dir::{TestDir, findings};
 
 /// The longest time that a campaign may need; machines that run the tests may be slow.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIME_LIMIT: Duration = Duration::from_secs(240);
 
 impl TestDir {
     /// The store, with seeds that show nothing by themselves.
@@ -60,7 +60,7 @@ impl TestDir {
             if is_found(&found) {
                 break;
             }
-            assert!(started.elapsed() < PATIENCE, "{found:#?}");
+            assert!(started.elapsed() < TIME_LIMIT, "{found:#?}");
             assert!(campaign.try_wait().unwrap().is_none(), "it has ended");
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -167,7 +167,7 @@ fn a_missing_flush_behind_two_commands_is_found_with_its_input_and_replayed() {
         if is_it(&found) {
             break found;
         }
-        assert!(started.elapsed() < PATIENCE, "{found:#?}");
+        assert!(started.elapsed() < TIME_LIMIT, "{found:#?}");
         std::thread::sleep(Duration::from_millis(100));
     };
     // What a process that is killed has found stays, and says that it is not finished.

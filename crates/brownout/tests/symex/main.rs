@@ -12,7 +12,7 @@ use serde_json::Value;
 use test_dir::{Completed, TestDir};
 
 /// The longest time that a campaign may need; machines that run the tests may be slow.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIME_LIMIT: Duration = Duration::from_secs(240);
 
 /// A program with a step behind a condition. `clean` is its twin without the mistake.
 fn guarded(condition: &str, clean: bool) -> TestDir {
@@ -40,7 +40,7 @@ impl TestDir {
             if text.contains("missing-flush") {
                 break;
             }
-            assert!(started.elapsed() < PATIENCE, "{text}");
+            assert!(started.elapsed() < TIME_LIMIT, "{text}");
             assert!(campaign.try_wait().unwrap().is_none(), "it has ended");
             std::thread::sleep(Duration::from_millis(100));
         }

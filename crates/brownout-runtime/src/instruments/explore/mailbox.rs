@@ -10,7 +10,7 @@ static MAILBOX: AtomicPtr<Mailbox> = AtomicPtr::new(core::ptr::null_mut());
 /// How many further questions the process answers itself, or [`explore::ALL_FREE`].
 static FREE: AtomicU32 = AtomicU32::new(0);
 /// Nanoseconds after which a waiting process looks whether the controller still exists.
-const PATIENCE: u64 = 1_000_000_000;
+const CHECK_INTERVAL: u64 = 1_000_000_000;
 
 /// What a process asks for.
 pub struct Question<'a> {
@@ -119,7 +119,7 @@ pub fn wait_again() -> Answer {
 
 fn wait(mailbox: &Mailbox) -> Answer {
     while mailbox.turn.load(Ordering::Acquire) != turn::ANSWER {
-        sys::futex_wait(&mailbox.turn, turn::QUESTION, PATIENCE);
+        sys::futex_wait(&mailbox.turn, turn::QUESTION, CHECK_INTERVAL);
         if !wire::has_recorder() {
             sys::exit_group(0);
         }

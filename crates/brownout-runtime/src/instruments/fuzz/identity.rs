@@ -57,14 +57,14 @@ impl Modules {
             Some(module) => {
                 let offset = pc - module.start + module.file_offset;
                 CodeIdentity {
-                    identity: mix(module.identity ^ offset.rotate_left(20)),
+                    identity: spread_bits(module.identity ^ offset.rotate_left(20)),
                     module: module.index,
                     offset,
                     role: module.role,
                 }
             }
             None => CodeIdentity {
-                identity: mix(pc),
+                identity: spread_bits(pc),
                 module: u32::MAX,
                 offset: pc,
                 role: Role::Program,
@@ -77,7 +77,7 @@ impl Modules {
         let mut buffer = [0u8; 4096];
         let path = sys::fd_path(fd, &mut buffer).unwrap_or_default();
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-        let identity = mix(name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        let identity = spread_bits(name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         }));
         let role = match () {
@@ -133,7 +133,7 @@ fn shared_index(identity: u64, path: &[u8]) -> u32 {
 }
 
 /// Spreads the bits of a word (the finaliser of SplitMix64). Only 0 gives 0.
-pub fn mix(word: u64) -> u64 {
+pub fn spread_bits(word: u64) -> u64 {
     let word = (word ^ word >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     word ^ word >> 31

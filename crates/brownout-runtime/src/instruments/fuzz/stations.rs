@@ -24,7 +24,7 @@ use brownout_ring::fuzz::{FuzzPage, Station, goal, turn};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Nanoseconds after which a waiting process looks whether the engine still exists.
-const PATIENCE: u64 = 1_000_000_000;
+const CHECK_INTERVAL: u64 = 1_000_000_000;
 /// Descriptors that are set back.
 pub const DESCRIPTORS: i32 = 256;
 
@@ -70,7 +70,7 @@ pub fn arrive(context: &mut Context, which: usize) {
     loop {
         give_turn(page, station, turn::WAITING);
         while station.turn.load(Ordering::Acquire) == turn::WAITING {
-            sys::futex_wait(&station.turn, turn::WAITING, PATIENCE);
+            sys::futex_wait(&station.turn, turn::WAITING, CHECK_INTERVAL);
             if !wire::has_recorder() {
                 sys::exit_group(0);
             }

@@ -7,7 +7,7 @@
 //! What it can miss: after a library has called the program back, the last call outside of libraries is one of the callback. Threads that
 //! run at the same time may lose counts; under a schedule they do not.
 
-use super::identity::mix;
+use super::identity::spread_bits;
 use super::page::page;
 use super::sites::{self, FuzzSite, SiteKind};
 use crate::translator::context::Context;
@@ -23,7 +23,7 @@ pub fn note(context: &mut Context, site: &FuzzSite) {
         _ => (area.caller as u32).checked_sub(1).map(sites::get),
     };
     let identity = match &caller {
-        Some(caller) => mix(site.place.identity ^ caller.place.identity.rotate_left(17)),
+        Some(caller) => spread_bits(site.place.identity ^ caller.place.identity.rotate_left(17)),
         None => site.place.identity,
     };
     let from = core::mem::replace(&mut area.previous, identity);
@@ -35,7 +35,7 @@ pub fn note(context: &mut Context, site: &FuzzSite) {
 /// Counts a transition. Returns whether it is the first one of its kind in this execution.
 fn count(page: &FuzzPage, from: u64, to: u64) -> bool {
     let execution = page.execution.load(Relaxed);
-    let first = mix(from ^ to.rotate_left(32)) as usize;
+    let first = spread_bits(from ^ to.rotate_left(32)) as usize;
     for probe in 0..TRANSITIONS {
         let index = (first + probe) % TRANSITIONS;
         let entry = &page.transitions[index];

@@ -31,7 +31,7 @@ const LIMITED_WAITS: u32 = 3;
 const LONGEST_WAIT: u64 = 1_000_000_000;
 
 /// Looks at what is outside of the process, up to 10 ms each, before it is killed: another thread may be about to get the signal.
-const PATIENCE: u32 = 8;
+const LOOKS_BEFORE_KILL: u32 = 8;
 
 static PAGE: AtomicPtr<ClientPage> = AtomicPtr::new(core::ptr::null_mut());
 /// The client of this process, once the target listens.
@@ -46,7 +46,7 @@ struct Client {
     connection: Option<Connection>,
     was_asked_to_end: bool,
     /// How often it is waited for a reaction to that.
-    patience: u32,
+    looks_left: u32,
     limited_waits: u32,
 }
 
@@ -160,7 +160,7 @@ impl Client {
             parts,
             connection: None,
             was_asked_to_end: false,
-            patience: PATIENCE,
+            looks_left: LOOKS_BEFORE_KILL,
             limited_waits: LIMITED_WAITS,
         }
     }
@@ -185,8 +185,8 @@ impl Client {
         if !core::mem::replace(&mut self.was_asked_to_end, true) {
             return ClientStep::Ask;
         }
-        if self.patience > 0 {
-            self.patience -= 1;
+        if self.looks_left > 0 {
+            self.looks_left -= 1;
             return ClientStep::Wait;
         }
         ClientStep::Kill

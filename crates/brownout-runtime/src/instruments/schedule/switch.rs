@@ -33,7 +33,7 @@ const TURN_TIME: u64 = 100_000;
 const SHORTEST_SLEEP: u64 = 100_000;
 const LONGEST_SLEEP: u64 = 10_000_000;
 /// For how long nothing must have happened until a deadlock is believed, in nanoseconds: a signal may be on its way.
-const PATIENCE: u64 = 1_000_000_000;
+const IDLE_BEFORE_DEADLOCK: u64 = 1_000_000_000;
 
 type Locked<'a> = Guard<'a, Option<Turns>>;
 
@@ -187,7 +187,7 @@ pub fn wait(context: &mut Context, wait: Wait) -> Wakeup {
                     state = look_outside(state, sleep);
                 }
             }
-            None if idle >= PATIENCE && deadlock::is_certain(context, turns) => {
+            None if idle >= IDLE_BEFORE_DEADLOCK && deadlock::is_certain(context, turns) => {
                 let threads = turns.threads.len();
                 drop(state);
                 deadlock::end_process(context, threads);

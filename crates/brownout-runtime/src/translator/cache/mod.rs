@@ -63,7 +63,7 @@ const SMALL: u64 = 512 << 10;
 const FRAGMENT_ROOM: u64 = 128 << 10;
 
 /// How often, and with pauses of how many nanoseconds, threads are waited for that are in retired code.
-const PATIENCE: u32 = 5000;
+const RETIREMENT_PAUSES: u32 = 5000;
 const PAUSE: u64 = 1_000_000;
 
 /// Target addresses from here on have no slot in the branch table.
@@ -400,7 +400,7 @@ impl Cache {
         }
         // Threads leave a retired unit at their next branch; only a thread that has not run for long can still be
         // there.
-        for _ in 0..PATIENCE {
+        for _ in 0..RETIREMENT_PAUSES {
             if let Some(unit) = self.free_unit() {
                 self.recycle(unit);
                 self.units[unit].since = self.units[self.current].since + 1;

@@ -259,7 +259,7 @@ fn fork_quiesced(
     begin: impl FnOnce(&mut Context),
 ) -> Raw {
     // With all locks held, no other thread can be changing what they guard, and the child inherits it in a
-    // consistent state. The map lock comes first, then the locks of the instrumented: their holders may take any
+    // consistent state. The map lock comes first, then the locks of the instruments: their holders may take any
     // of the others.
     let _map_lock = map_lock::acquire();
     with_translator(prepare_fork);

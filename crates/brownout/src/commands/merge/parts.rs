@@ -10,7 +10,7 @@ use brownout_crash::{
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Finding, LeftOut, Reason, Subject};
 
-use crate::crash_test::{TrialResults, check_same_test, unfinished};
+use crate::crash_test::{TestedTrials, check_same_test, unfinished};
 use crate::earlier_findings::{FindingsOf, earlier_findings};
 use crate::earlier_reasons;
 use crate::failure::Failure;
@@ -30,7 +30,7 @@ pub struct Parts {
     /// Why absent findings of a part do not show that the target is correct.
     pub reasons: Vec<Reason>,
     pub trace: PathBuf,
-    pub results: TrialResults,
+    pub results: TestedTrials,
     pub ending: CampaignEnding,
     /// That of the first part: all parts are of the same test.
     pub context: RecoveryContext,
@@ -199,7 +199,7 @@ impl From<Part> for Parts {
             trace: part.trace,
             context: part.context,
             ending,
-            results: TrialResults {
+            results: TestedTrials {
                 configuration: entries.head.configuration.clone(),
                 trials: entries.trials,
                 suspects: entries.suspects,

@@ -16,7 +16,7 @@ const DESCRIPTORS: i32 = 256;
 const FIRST: u64 = 700;
 /// How often it is looked whether the other end has got everything, and the time between two looks, in nanoseconds.
 const LOOKS: u32 = 1000;
-const LOOK: u64 = 50_000;
+const POLL_INTERVAL: u64 = 50_000;
 /// The last state of a TCP connection, as `TCP_INFO` has them, in which the other end may not know yet that nothing more is sent:
 /// `FIN_WAIT1`.
 const LAST_UNSENT: u8 = 4;
@@ -167,7 +167,7 @@ impl Connection {
             return false;
         }
         self.looks -= 1;
-        sys::sleep(LOOK);
+        sys::sleep(POLL_INTERVAL);
         true
     }
 
@@ -208,7 +208,7 @@ fn looks(mut is_so: impl FnMut() -> bool) {
         if is_so() {
             return;
         }
-        sys::sleep(LOOK);
+        sys::sleep(POLL_INTERVAL);
     }
 }
 

@@ -12,12 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How often the threads are looked at.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Threads that have not run for so long wait for the one that is held, or for longer than it is worth waiting.
-const QUIET: Duration = Duration::from_millis(200);
+const IDLE_LIMIT: Duration = Duration::from_millis(200);
 
 /// How long the others run on when one of them has acted: what it does next may do more harm.
-const AFTERMATH: Duration = Duration::from_millis(50);
+const RUN_ON_TIME: Duration = Duration::from_millis(50);
 
 /// What the events of the target show while a thread is held.
 #[derive(Default)]
@@ -60,17 +60,17 @@ struct Hold {
     events: u64,
 }
 
-/// Watches a target until it has ended.
-pub(crate) fn watch(plan: &HoldPlan, progress: &HoldProgress, page: &HoldMap, table: &Table) {
+/// Supervises a target until it has ended.
+pub(crate) fn supervise(plan: &HoldPlan, progress: &HoldProgress, page: &HoldMap, table: &Table) {
     let started = Instant::now();
     let mut hold: Option<Hold> = None;
     let mut acted_at: Option<Instant> = None;
     while !progress.over.load(Ordering::Acquire) {
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
         if progress.acted.load(Ordering::Acquire) {
             acted_at.get_or_insert_with(Instant::now);
         }
-        let is_done = acted_at.is_some_and(|at| at.elapsed() > AFTERMATH);
+        let is_done = acted_at.is_some_and(|at| at.elapsed() > RUN_ON_TIME);
         if is_done || started.elapsed() > plan.time_limit {
             page.turn_off();
             for pid in processes(table) {
@@ -100,7 +100,7 @@ pub(crate) fn watch(plan: &HoldPlan, progress: &HoldProgress, page: &HoldMap, ta
             true => 2 * plan.longest_hold,
             false => plan.longest_hold,
         };
-        let is_over = now - current.since > longest || now - current.last_active > QUIET;
+        let is_over = now - current.since > longest || now - current.last_active > IDLE_LIMIT;
         if is_over || progress.is_other_store(held.process, held.thread) {
             page.release();
         } else {

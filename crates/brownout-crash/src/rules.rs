@@ -1,6 +1,6 @@
 //! The rules of crash testing.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use brownout_recovery::Verdict;
 
@@ -24,11 +24,19 @@ pub fn rule_of(verdict: &Verdict) -> Option<&'static RuleInfo> {
     }
 }
 
+/// Why what recovery shows is not repaired.
+const OUT_OF_ORDER: &str = "flushes and fences cannot change the order of stores or join two steps into one; change the order of the two \
+         stores that it names, or make them one update (a log, a transaction, one word)";
+
 pub static RECOVERY_FAILED: RuleInfo = RuleInfo {
     id: "recovery-failed",
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy {
+        repair: RuleRepair::ByHand(OUT_OF_ORDER),
+        ..RulePolicy::NONE
+    },
     summary: "after a crash here, the program's own recovery fails",
     explanation: "\
 ## What it does
@@ -74,6 +82,10 @@ pub static RECOVERY_CRASHED: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy {
+        repair: RuleRepair::ByHand(OUT_OF_ORDER),
+        ..RulePolicy::NONE
+    },
     summary: "after a crash here, the program's own recovery is killed by a signal",
     explanation: "\
 ## What it does
@@ -116,6 +128,10 @@ pub static RECOVERY_HUNG: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy {
+        repair: RuleRepair::ByHand(OUT_OF_ORDER),
+        ..RulePolicy::NONE
+    },
     summary: "after a crash here, the program's own recovery does not end",
     explanation: "\
 ## What it does
@@ -157,6 +173,11 @@ pub static UNPERSISTED_READ: RuleInfo = RuleInfo {
     severity: Severity::Warning,
     category: Category::Durability,
     pedantic: true,
+    policy: RulePolicy {
+        mistake: Mistake::UnpersistedStore { clarity: 5 },
+        repair: RuleRepair::ByHand(OUT_OF_ORDER),
+        ..RulePolicy::NONE
+    },
     summary: "recovery reads a store that a crash can lose long after it was made",
     explanation: "\
 ## What it does

@@ -1,6 +1,6 @@
 //! The rules of fuzzing: the target itself fails on a generated input.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, Severity};
 
 /// All rules of fuzzing.
 pub const RULES: [&RuleInfo; 2] = [&TARGET_CRASHED, &TARGET_HUNG];
@@ -10,6 +10,7 @@ pub static TARGET_CRASHED: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy::NONE,
     summary: "the program is killed by a signal on a generated input or image",
     explanation: "\
 ## What it does
@@ -46,6 +47,7 @@ pub static TARGET_HUNG: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy::NONE,
     summary: "the program does not end on a generated input or image",
     explanation: "\
 ## What it does

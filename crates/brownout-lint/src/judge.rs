@@ -18,9 +18,6 @@ use crate::lint::{FileStores, LintOutcome};
 use crate::raw_finding::RawFinding;
 use crate::rule_inputs::LostStore;
 
-/// Rules whose findings are not reported for stores that a pointer announced too early.
-const SHOWN_WITH_POINTER: [&str; 2] = ["delayed-persist", "transient-data"];
-
 /// Surveys the trace for persistent memory, then judges.
 #[derive(Default)]
 pub(crate) struct Judge {
@@ -107,7 +104,7 @@ impl<A: Attribution> EndedPass<A> {
         let targets = &follower.guarantees.pointers.reported;
         let is_implied = |finding: &mut RawFinding| {
             let first = finding.sites.first();
-            SHOWN_WITH_POINTER.contains(&finding.rule.id)
+            finding.rule.policy.is_implied_by_pointer
                 && first.is_some_and(|site| targets.contains(&site.key))
         };
         let implied_by_pointers = findings.extract_if(.., is_implied).collect();

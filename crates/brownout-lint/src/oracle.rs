@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use brownout_lint::oracle::{Action, Memory, Oracle, OracleStep, Violation};
-//! use brownout_report::{Category, RuleInfo, Severity};
+//! use brownout_report::{Category, RuleInfo, RulePolicy, Severity};
 //!
 //! /// The superblock, the first 64 bytes of the pool, is written once.
 //! struct SuperblockOnce {
@@ -18,6 +18,7 @@
 //!     severity: Severity::Bug,
 //!     category: Category::Atomicity,
 //!     pedantic: false,
+//!     policy: RulePolicy::NONE,
 //!     summary: "the superblock is written a second time",
 //!     explanation: "Only mkfs writes the superblock.",
 //! };

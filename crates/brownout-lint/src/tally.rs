@@ -281,7 +281,7 @@ fn finding(
 
 #[cfg(test)]
 mod tests {
-    use brownout_report::{Category, Severity};
+    use brownout_report::{Category, RulePolicy, Severity};
 
     use super::*;
 
@@ -290,6 +290,7 @@ mod tests {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
+        policy: RulePolicy::NONE,
         summary: "",
         explanation: "",
     };

@@ -1,6 +1,6 @@
 //! The rule `persistency-race`.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 /// A thread can act on data of another one that a crash can still lose.
 pub static PERSISTENCY_RACE: RuleInfo = RuleInfo {
@@ -8,6 +8,10 @@ pub static PERSISTENCY_RACE: RuleInfo = RuleInfo {
     severity: Severity::Warning,
     category: Category::Race,
     pedantic: false,
+    policy: RulePolicy {
+        repair: RuleRepair::FlushAndFence,
+        ..RulePolicy::NONE
+    },
     summary: "another thread can load what a crash can still lose",
     explanation: "\
 ## What it does

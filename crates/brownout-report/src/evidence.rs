@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::open_read::is_zero;
-use crate::{Category, FindingId, Frame, OpenRead, Severity};
+use crate::{Category, FindingId, Frame, Mistake, OpenRead, Severity};
 
 /// The facts behind a finding. If it occurred several times, those of the first occurrence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +53,9 @@ pub struct JoinedFinding {
     /// The rule that reported it.
     #[serde(default)]
     pub rule: String,
+    /// What the rule reports, as in [`Finding::mistake`](crate::Finding::mistake).
+    #[serde(skip)]
+    pub mistake: Mistake,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub severity: Option<Severity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

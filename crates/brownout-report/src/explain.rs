@@ -22,9 +22,10 @@
 use std::collections::HashMap;
 
 use crate::code_location::FrameLocation;
-use crate::join::is_about_unpersisted_store;
 use crate::stack::role;
-use crate::{ByteRange, Category, Finding, FindingId, Frame, Severity, Stack, primary_frame};
+use crate::{
+    ByteRange, Category, Finding, FindingId, Frame, Mistake, Severity, Stack, primary_frame,
+};
 
 /// The stores that a failed recovery is due to.
 struct Culprit<'a> {
@@ -155,8 +156,8 @@ impl<'a> Explanations<'a> {
         };
         let findings = findings.iter().enumerate();
         for (number, finding) in findings.filter(|(_, finding)| explains(finding)) {
-            let named = explanations.of_rule(&finding.rule);
-            let is_unpersisted = explains_missing_only(&finding.rule);
+            let named = explanations.of_mistake(finding.mistake);
+            let is_unpersisted = finding.mistake.explains_missing_only();
             let joined = &finding.evidence.joined;
             let has_unknown_callers = joined.iter().any(|other| other.frames.is_empty());
             for (position, stack) in finding.stacks.iter().enumerate() {
@@ -177,16 +178,16 @@ impl<'a> Explanations<'a> {
                     has_unknown_callers,
                 };
                 // Its first stack is that of the pointer; the stores are those of the finding that it is joined with.
-                if other.rule != "unpersisted-target" {
-                    explanations.of_rule(&other.rule).add(number, &store);
+                if !matches!(other.mistake, Mistake::UnpersistedTarget { .. }) {
+                    explanations.of_mistake(other.mistake).add(number, &store);
                 }
             }
         }
         explanations
     }
 
-    fn of_rule(&mut self, rule: &str) -> &mut NamedStores<'a> {
-        match explains_missing_only(rule) {
+    fn of_mistake(&mut self, mistake: Mistake) -> &mut NamedStores<'a> {
+        match mistake.explains_missing_only() {
             true => &mut self.unpersisted,
             false => &mut self.others,
         }
@@ -214,11 +215,6 @@ impl<'a> Explanations<'a> {
         let explained = self.unpersisted.find(&culprits[..lost], findings);
         explained.or_else(|| self.others.find(&culprits, findings))
     }
-}
-
-/// Whether findings of the rule are about stores that are not persistent in time.
-fn explains_missing_only(rule: &str) -> bool {
-    is_about_unpersisted_store(rule) || matches!(rule, "missing-fence" | "accidental-fence")
 }
 
 /// Whether the stack is that of a store, such as `store` or `later store`.
@@ -258,11 +254,12 @@ mod tests {
     use crate::samples::{
         FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack,
     };
-    use crate::{Evidence, JoinedFinding, RuleInfo};
+    use crate::{Evidence, JoinedFinding, RuleInfo, RulePolicy};
 
     const UNLOGGED_RULE: RuleInfo = RuleInfo {
         id: "tx-unlogged-store",
         category: Category::Atomicity,
+        policy: RulePolicy::NONE,
         ..FLUSH_RULE
     };
 
@@ -312,6 +309,7 @@ mod tests {
             id: "persistency-race",
             category: Category::Race,
             severity: Severity::Warning,
+            policy: RulePolicy::NONE,
             ..FLUSH_RULE
         };
         let race = |line| {

@@ -7,13 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
 use crate::stack::role;
-use crate::{Category, Evidence, Frame, LinelessId, RuleInfo, Severity, SourceFix, Sources, Stack};
+use crate::{
+    Category, Evidence, Frame, LinelessId, Mistake, RuleInfo, Severity, SourceFix, Sources, Stack,
+};
 
 /// A bug or a suspicious pattern in the target. Field names are those of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     pub id: FindingId,
     pub rule: String,
+    /// What the rule reports. It is not written: whoever reads findings knows the rules.
+    #[serde(skip)]
+    pub mistake: Mistake,
     pub severity: Severity,
     pub category: Category,
     /// What happened, in a sentence without a full stop.
@@ -76,6 +81,7 @@ impl Finding {
         Self {
             id: fingerprint::exact(rule.id, &stacks),
             rule: rule.id.to_owned(),
+            mistake: rule.policy.mistake,
             severity: rule.severity,
             category: rule.category,
             message: message.into(),

@@ -28,10 +28,8 @@ mod tests;
 
 use std::collections::{HashMap, HashSet};
 
-pub(crate) use one_flush::is_about_unpersisted_store;
-
 use crate::code_location::FrameLocation;
-use crate::{Finding, FindingId, Frame, JoinedFinding, primary_frame};
+use crate::{Finding, FindingId, Frame, JoinedFinding, Mistake, primary_frame};
 
 /// The joined findings of a rule at one location whose stacks are kept; of the others only the ids.
 const STACKS_KEPT: usize = 16;
@@ -121,9 +119,9 @@ fn joined(mut findings: Vec<Finding>) -> Option<Finding> {
     let confirmed = findings.iter().filter(|one| one.confirmed == Some(true));
     let confirmed: HashSet<_> = confirmed.map(Finding::location).collect();
     let (representative, _) = findings.iter().enumerate().min_by_key(|(index, finding)| {
-        let is_vague = same_crash::is_vague(&finding.rule);
+        let is_vague = finding.mistake == Mistake::OpenOrder;
         let is_elsewhere = !confirmed.contains(&finding.location());
-        let clarity = one_flush::clarity(&finding.rule);
+        let clarity = finding.mistake.clarity();
         (is_vague, is_elsewhere, clarity, *index)
     })?;
     let mut cause = findings.remove(representative);
@@ -175,7 +173,7 @@ impl Finding {
             self.count = self.count.saturating_add(other.count);
         }
         let is_elsewhere = self.location() != other.location();
-        let names_bytes = !same_crash::is_vague(&other.rule);
+        let names_bytes = other.mistake != Mistake::OpenOrder;
         if names_bytes && (is_elsewhere || other.confirmed == Some(true)) {
             let own = &mut self.evidence.ranges;
             let ranges = std::mem::take(&mut other.evidence.ranges).into_iter();
@@ -235,6 +233,7 @@ impl From<Finding> for JoinedFinding {
         Self {
             id: finding.id,
             rule: finding.rule,
+            mistake: finding.mistake,
             severity: Some(finding.severity),
             category: Some(finding.category),
             message: Some(finding.message),

@@ -30,6 +30,7 @@ mod reason;
 mod recovery_reads;
 mod report;
 mod rule;
+mod rule_policy;
 mod run_difference;
 #[cfg(test)]
 mod samples;
@@ -62,6 +63,7 @@ pub use reason::{Reason, ReasonKind, Reasons};
 pub use recovery_reads::{ReadFile, ReadsSummary};
 pub use report::{Report, Subject, Suppressed};
 pub use rule::{Category, FailOn, RuleInfo, Severity};
+pub use rule_policy::{Mistake, RulePolicy, RuleRepair, TriedLoss};
 pub use run_difference::{Hides, RunDifference};
 pub use source::Sources;
 pub use source_fix::{FixProof, SourceEdit, SourceFix};

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::RulePolicy;
+
 /// A rule of an analysis. Ids are stable: suppressions and baselines name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleInfo {
@@ -12,6 +14,8 @@ pub struct RuleInfo {
     pub category: Category,
     /// Off unless the user asks for it: many of its findings are no mistakes.
     pub pedantic: bool,
+    /// What the rest of brownout does with its findings.
+    pub policy: RulePolicy,
     /// One line without a full stop.
     pub summary: &'static str,
     /// Markdown: what the rule detects, why that is bad, an example and how to fix it.

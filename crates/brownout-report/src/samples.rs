@@ -1,12 +1,29 @@
 //! Sample findings for the unit tests.
 
-use crate::{ByteRange, Category, Evidence, Finding, Frame, RuleInfo, Severity, Stack, Value};
+use crate::{
+    ByteRange, Category, Evidence, Finding, Frame, Mistake, RuleInfo, RulePolicy, Severity, Stack,
+    Value,
+};
+
+/// The policy of a rule about stores that are not persistent in time.
+const fn unpersisted(clarity: u8) -> RulePolicy {
+    of_mistake(Mistake::UnpersistedStore { clarity })
+}
+
+/// The policy of a rule that reports this.
+pub(crate) const fn of_mistake(mistake: Mistake) -> RulePolicy {
+    RulePolicy {
+        mistake,
+        ..RulePolicy::NONE
+    }
+}
 
 pub(crate) const FLUSH_RULE: RuleInfo = RuleInfo {
     id: "missing-flush",
     severity: Severity::Bug,
     category: Category::Durability,
     pedantic: false,
+    policy: unpersisted(0),
     summary: "a store that is never flushed",
     explanation: "## What it does\n\nFinds stores that are never flushed.\n",
 };
@@ -16,6 +33,7 @@ pub(crate) const FENCE_RULE: RuleInfo = RuleInfo {
     severity: Severity::Performance,
     category: Category::Performance,
     pedantic: false,
+    policy: RulePolicy::NONE,
     summary: "a fence with nothing to order",
     explanation: "## What it does\n\nFinds fences that order nothing.\n",
 };
@@ -25,6 +43,7 @@ pub(crate) const WARNING_RULE: RuleInfo = RuleInfo {
     severity: Severity::Warning,
     category: Category::Durability,
     pedantic: false,
+    policy: unpersisted(2),
     summary: "a store to what is never flushed",
     explanation: "## What it does\n\nFinds stores to data that is never flushed.\n",
 };
@@ -34,6 +53,7 @@ pub(crate) const FAILED_RULE: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Atomicity,
     pedantic: false,
+    policy: RulePolicy::NONE,
     summary: "recovery fails",
     explanation: "",
 };

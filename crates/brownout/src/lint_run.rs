@@ -9,7 +9,8 @@ use brownout_lint::{
     oracle, origin_of,
 };
 use brownout_report::{
-    ByteRange, Evidence, Finding, FindingId, Sources, Stack, StoredFile, Subject, Value,
+    ByteRange, Evidence, Finding, FindingId, Mistake, RuleInfo, Sources, Stack, StoredFile,
+    Subject, Value,
 };
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
@@ -25,9 +26,6 @@ use crate::stacks::{StackId, StackLevel, StackTable, report_frame};
 use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::wrapper_functions::{WrapperFunctions, WrapperSearch};
-
-/// The rule that reports pointers which are persistent before what they point to.
-const POINTER_RULE: &str = "unpersisted-target";
 
 /// The results of linting a trace.
 pub struct LintRun {
@@ -97,7 +95,7 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     let (mut findings, mut suspects) = (Vec::new(), Vec::new());
     let mut related = Vec::new();
     let mut suspected_stores = SuspectedStores::new();
-    let implied = match settings.levels.is_off(POINTER_RULE) {
+    let implied = match settings.levels.is_off(pointer_rule()) {
         true => outcome.implied_by_pointers,
         false => Vec::new(),
     };
@@ -118,7 +116,7 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
     let mut gaps: Vec<String> = stacks.table.problems().collect();
     gaps.extend(source_gaps::without_lines(&findings, &gaps));
     gaps.extend(source_gaps::newer_sources(&findings));
-    if outcome.pointers_not_judged > 0 && !settings.levels.is_off(POINTER_RULE) {
+    if outcome.pointers_not_judged > 0 && !settings.levels.is_off(pointer_rule()) {
         gaps.push(pointers_not_judged(outcome.pointers_not_judged));
     }
     Ok(LintRun {
@@ -178,9 +176,19 @@ fn pointers_not_judged(pointers: u64) -> String {
         1 => "1 pointer was".to_owned(),
         _ => format!("{pointers} pointers were"),
     };
+    let rule = pointer_rule();
     format!(
-        "{pointers} not checked by the rule {POINTER_RULE}: too many waited for a fence of their thread"
+        "{pointers} not checked by the rule {rule}: too many waited for a fence of their thread"
     )
+}
+
+/// The rule that reports pointers which are persistent before what they point to.
+fn pointer_rule() -> &'static str {
+    let is_it = |rule: &&RuleInfo| matches!(rule.policy.mistake, Mistake::UnpersistedTarget { .. });
+    let mut rules = brownout_lint::RULES.iter().copied();
+    rules
+        .find(is_it)
+        .map_or_else(Default::default, |rule| rule.id)
 }
 
 fn stored_files(files: &[FileStores], definitions: &Definitions) -> Vec<StoredFile> {

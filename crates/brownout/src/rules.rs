@@ -3,22 +3,27 @@
 use std::collections::BTreeMap;
 
 use brownout_race::PERSISTENCY_RACE;
-use brownout_report::{Finding, RuleInfo, Severity};
+use brownout_report::{Finding, RuleInfo, RulePolicy, Severity};
 use serde::Deserialize;
 
 use crate::settings::Settings;
 
 /// All rules of brownout, in the order in which `brownout explain` lists them.
 pub fn all() -> Vec<RuleInfo> {
-    let lint = brownout_lint::RULES.iter();
-    let race = [&PERSISTENCY_RACE];
-    let crash = brownout_crash::rules::RULES.iter();
-    let fuzz = brownout_fuzz::rules::RULES.iter();
-    lint.chain(race.iter())
-        .chain(crash)
-        .chain(fuzz)
-        .map(|&&rule| rule)
-        .collect()
+    each().copied().collect()
+}
+
+fn each() -> impl Iterator<Item = &'static RuleInfo> {
+    let lint = brownout_lint::RULES.iter().copied();
+    let crash = brownout_crash::rules::RULES.into_iter();
+    let fuzz = brownout_fuzz::rules::RULES.into_iter();
+    lint.chain([&PERSISTENCY_RACE]).chain(crash).chain(fuzz)
+}
+
+/// How findings of a rule are treated; those of oracles stand for themselves.
+pub fn policy(id: &str) -> RulePolicy {
+    let known = each().find(|rule| rule.id == id);
+    known.map_or(RulePolicy::NONE, |rule| rule.policy)
 }
 
 /// Whether findings of this rule come from crash testing.

@@ -60,10 +60,11 @@ pub fn record_failure(directory: &Path, of: ResultsOf, code: ExitCode, mut reaso
 /// The findings in a directory.
 pub fn read_findings(directory: &OutputDirectory) -> Result<Vec<Finding>, Failure> {
     let path = directory.file(FINDINGS);
-    let findings = parse_json_lines(&read(&path)?).map_err(|source| Failure::Findings {
-        path: path.clone(),
-        source,
-    })?;
+    let findings =
+        parse_json_lines(&read(&path)?, &rules::all()).map_err(|source| Failure::Findings {
+            path: path.clone(),
+            source,
+        })?;
     directory
         .run_file()?
         .check_findings(&path, findings.len())?;
@@ -74,7 +75,7 @@ pub fn read_findings(directory: &OutputDirectory) -> Result<Vec<Finding>, Failur
 pub fn read_suppressed(directory: &OutputDirectory) -> Result<Vec<Suppressed>, Failure> {
     let path = directory.file(SUPPRESSED);
     let suppressed = if path.exists() {
-        let parsed = parse_suppressed_lines(&read(&path)?);
+        let parsed = parse_suppressed_lines(&read(&path)?, &rules::all());
         parsed.map_err(|source| Failure::Findings {
             path: path.clone(),
             source,

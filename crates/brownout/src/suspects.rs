@@ -6,9 +6,10 @@ use brownout_crash::{
     StoredBytesUse, Suspect, SuspectSite, SuspectStore, SuspectVerdict, Suspicion, Trial,
 };
 use brownout_lint::{RawFinding, RawSite};
-use brownout_report::{Evidence, Finding, Severity, primary_frame};
+use brownout_report::{Evidence, Finding, Severity, TriedLoss, primary_frame};
 
 use crate::crash_test::ReadFindings;
+use crate::rules;
 
 /// Names of details that trying a suspect adds to its finding.
 pub const PROOF_DETAILS: [&str; 5] = [
@@ -41,12 +42,12 @@ impl LintSuspect {
 /// What crash images can show about a finding: nothing if the rule is about something else than lost stores.
 pub fn suspicion(raw: &RawFinding) -> Option<Suspicion> {
     let of_role = |role: &'static str| raw.sites.iter().filter(move |site| site.role == role);
-    match tried_loss(raw.rule.id)? {
-        TriedLoss::Store => Some(Suspicion::LostStore {
+    match raw.rule.policy.tried? {
+        TriedLoss::Stores { forever } => Some(Suspicion::LostStore {
             stores: of_role("store").map(suspect_store).collect(),
-            forever: matches!(raw.rule.id, "missing-flush" | "transient-data"),
+            forever,
         }),
-        TriedLoss::Order => of_role("fence")
+        TriedLoss::SomeOfFence => of_role("fence")
             .next()
             .map(suspect_site)
             .map(Suspicion::OpenOrder),
@@ -63,26 +64,9 @@ pub fn suspected_stores(raw: &RawFinding) -> impl Iterator<Item = SuspectSite> {
     sites.map(suspect_site)
 }
 
-/// What crash images lose to try a finding.
-enum TriedLoss {
-    /// The stores of the finding.
-    Store,
-    /// Some of what one fence orders.
-    Order,
-}
-
-fn tried_loss(rule: &str) -> Option<TriedLoss> {
-    match rule {
-        "missing-flush" | "missing-fence" | "transient-data" | "delayed-persist"
-        | "dirty-overwrite" | "unpersisted-target" => Some(TriedLoss::Store),
-        "fence-orders-many" => Some(TriedLoss::Order),
-        _ => None,
-    }
-}
-
 /// Whether crash testing tries the findings of a rule.
 pub fn is_tried(rule: &str) -> bool {
-    tried_loss(rule).is_some()
+    rules::policy(rule).tried.is_some()
 }
 
 fn suspect_store(site: &RawSite) -> SuspectStore {
@@ -192,8 +176,8 @@ pub fn mark_read(read: &ReadFindings, findings: &mut [Finding]) {
 /// A finding that recovery confirms is a bug, with the crash that shows it.
 fn confirm(finding: &mut Finding, proof: &Trial) {
     finding.severity = Severity::Bug;
-    let lost = match tried_loss(&finding.rule) {
-        Some(TriedLoss::Order) => "keeps only some of what this fence orders",
+    let lost = match rules::policy(&finding.rule).tried {
+        Some(TriedLoss::SomeOfFence) => "keeps only some of what this fence orders",
         _ => "loses what is stored here",
     };
     let failure = proof.failure.as_ref();

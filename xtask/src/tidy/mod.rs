@@ -6,6 +6,7 @@ mod glossary;
 mod layers;
 mod library_names;
 mod line_length;
+mod rule_ids;
 mod rust_code;
 
 use std::path::Path;
@@ -38,6 +39,12 @@ pub fn run(args: Args) -> Result<()> {
     let mut problems = Vec::new();
     let files = tracked_files()?;
     let instruments = layers::instrument_names(&files);
+    let mut rule_ids = Vec::new();
+    for path in files.iter().filter(|path| path.ends_with(".rs")) {
+        if let Ok(text) = std::fs::read_to_string(root().join(path)) {
+            rule_ids.extend(rule_ids::declared(path, &text));
+        }
+    }
     let (mut definitions, mut exports) = (Vec::new(), Vec::new());
     for path in &files {
         // A file that another change has deleted need not be checked.
@@ -55,6 +62,7 @@ pub fn run(args: Args) -> Result<()> {
         if path.ends_with(".rs") {
             let mut found = layers::check(path, &text, &instruments);
             found.extend(library_names::check(path, &text));
+            found.extend(rule_ids::check(path, &text, &rule_ids));
             problems.extend(
                 found
                     .into_iter()

@@ -11,7 +11,7 @@
 //! Can miss: a missing fence that a later, unrelated fence of the same thread compensates for, where what relies on the order
 //! is neither a pointer nor a word that is updated repeatedly.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::follower::accidental_orders::Reliance;
 use crate::follower::thread::ThreadState;
@@ -27,6 +27,11 @@ impl Rule for AccidentalFence {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::AccidentalFence,
+            repair: RuleRepair::Fence { is_locked: true },
+            ..RulePolicy::NONE
+        },
         summary: "a flush or non-temporal store is ordered by nothing but a locked instruction elsewhere",
         explanation: "\
 ## What it does

@@ -10,7 +10,7 @@
 //! running transaction has logged, nor the stores a library makes for its own purposes.
 
 use brownout_model::{LiveStore, PmAddress};
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::follower::thread::ThreadState;
 use crate::rule::Rule;
@@ -26,6 +26,12 @@ impl Rule for DelayedPersist {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::UnpersistedStore { clarity: 3 },
+            tried: Some(TriedLoss::Stores { forever: false }),
+            is_implied_by_pointer: true,
+            repair: RuleRepair::FlushBeforeLaterStore,
+        },
         summary: "a later store became persistent before this one",
         explanation: "\
 ## What it does

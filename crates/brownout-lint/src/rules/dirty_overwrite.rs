@@ -10,7 +10,7 @@
 //! only its final content matters. Can miss: long stores that look like pieces of a copy and differ only in bytes that are
 //! not recorded; pairs of stores beyond a limit on the same bytes.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::follower::overwrites::Overwriting;
 use crate::rule::Rule;
@@ -26,6 +26,15 @@ impl Rule for DirtyOverwrite {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: true,
+        policy: RulePolicy {
+            mistake: Mistake::UnpersistedStore { clarity: 4 },
+            tried: Some(TriedLoss::Stores { forever: false }),
+            repair: RuleRepair::ByHand(
+                "the bytes were stored twice before they were persistent, which may be intentional; persist the first store by hand \
+                 if recovery needs it",
+            ),
+            ..RulePolicy::NONE
+        },
         summary: "a store is overwritten before it was persistent",
         explanation: "\
 ## What it does

@@ -5,7 +5,7 @@
 //! stores of one copy to one line count once. Two of the sites are shown; findings are distinguished by the fence alone.
 
 use brownout_model::ByteMask;
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::rule::Rule;
 use crate::rule_inputs::Fence;
@@ -20,6 +20,14 @@ impl Rule for FenceOrdersMany {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: true,
+        policy: RulePolicy {
+            mistake: Mistake::OpenOrder,
+            tried: Some(TriedLoss::SomeOfFence),
+            repair: RuleRepair::ByHand(
+                "the finding describes a pattern, not a missing operation; fence each object by hand if their order matters",
+            ),
+            ..RulePolicy::NONE
+        },
         summary: "a crash may keep one of several flushes or non-temporal stores without the others",
         explanation: "\
 ## What it does

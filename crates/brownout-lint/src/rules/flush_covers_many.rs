@@ -6,7 +6,7 @@
 //! persistent, since nothing waits for a flush there.
 
 use brownout_model::ByteMask;
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::rule::Rule;
 use crate::rule_inputs::{FlushWork, LineFlush, file};
@@ -21,6 +21,12 @@ impl Rule for FlushCoversMany {
         severity: Severity::Warning,
         category: Category::Performance,
         pedantic: true,
+        policy: RulePolicy {
+            repair: RuleRepair::ByHand(
+                "the finding describes a pattern, not a missing operation; flush each object by hand if their order matters",
+            ),
+            ..RulePolicy::NONE
+        },
         summary: "one flush covers several stores, by the layout of the data",
         explanation: "\
 ## What it does

@@ -5,7 +5,7 @@
 //! a fence, the flush is a `redundant-flush`.
 
 use brownout_model::ByteMask;
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::rule::Rule;
 use crate::rule_inputs::{FlushWork, LineFlush, file};
@@ -20,6 +20,13 @@ impl Rule for FlushOfNtStore {
         severity: Severity::Performance,
         category: Category::Performance,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::ByHand(
+                "removing what looks redundant in one run can harm another; remove the flush by hand if the line is only ever stored to \
+                 past the cache",
+            ),
+            ..RulePolicy::NONE
+        },
         summary: "a cache line is flushed although it was only stored to past the cache",
         explanation: "\
 ## What it does

@@ -3,7 +3,7 @@
 //! Mumak §4.2 ("flush instruction that acts on volatile addresses"). Files that `--pm` excludes
 //! are not reported, although they are not persistent either: another user of the code may need the flush.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::rule::Rule;
 use crate::rule_inputs::VolatileFlush;
@@ -18,6 +18,10 @@ impl Rule for FlushVolatile {
         severity: Severity::Performance,
         category: Category::Performance,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::Removal { rank: 2, of_log_entry: false },
+            ..RulePolicy::NONE
+        },
         summary: "memory that is not persistent is flushed",
         explanation: "\
 ## What it does

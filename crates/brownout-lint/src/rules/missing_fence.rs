@@ -8,7 +8,7 @@
 //! Can miss: a missing fence where a later, unrelated fence of the same thread follows. Never
 //! reports `clflush`, which needs no fence, nor stores in flight when their process was killed.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::rule::Rule;
 use crate::rule_inputs::{ByteCounts, LossReason, LostStore};
@@ -23,6 +23,12 @@ impl Rule for MissingFence {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::MissingFence,
+            tried: Some(TriedLoss::Stores { forever: false }),
+            repair: RuleRepair::Fence { is_locked: false },
+            ..RulePolicy::NONE
+        },
         summary: "a flush or non-temporal store is not followed by a fence before unmapping or exit",
         explanation: "\
 ## What it does

@@ -13,7 +13,7 @@
 //! process was killed or the recording ended, that is, one without a later fence of its thread; stores that
 //! `tx-unlogged-store` reports; stores that take or release a lock, which `transient-data` reports.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
@@ -31,6 +31,12 @@ impl Rule for MissingFlush {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::UnpersistedStore { clarity: 0 },
+            tried: Some(TriedLoss::Stores { forever: true }),
+            repair: RuleRepair::Flush,
+            ..RulePolicy::NONE
+        },
         summary: "a store is never flushed, although its cache line is flushed at some other time",
         explanation: "\
 ## What it does

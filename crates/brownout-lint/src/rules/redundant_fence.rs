@@ -9,7 +9,7 @@
 //! thread with persistent data executes for another purpose, such as after non-temporal stores to volatile
 //! memory, which a trace does not show, or to order loads (`mfence`).
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 use brownout_trace::FenceKind;
 
 use crate::attribution::Origin;
@@ -26,6 +26,10 @@ impl Rule for RedundantFence {
         severity: Severity::Performance,
         category: Category::Performance,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::Removal { rank: 1, of_log_entry: false },
+            ..RulePolicy::NONE
+        },
         summary: "a fence is executed while no flush or non-temporal store waits for one",
         explanation: "\
 ## What it does

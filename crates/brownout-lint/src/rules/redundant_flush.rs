@@ -8,7 +8,7 @@
 //! Can miss: flushes of lines that the cache itself has already written back, which no tool can observe.
 
 use brownout_model::ByteMask;
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::rule::Rule;
 use crate::rule_inputs::{FlushWork, LineFlush, file};
@@ -23,6 +23,10 @@ impl Rule for RedundantFlush {
         severity: Severity::Performance,
         category: Category::Performance,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::Removal { rank: 0, of_log_entry: false },
+            ..RulePolicy::NONE
+        },
         summary: "a cache line is flushed although nothing was stored to it since its last flush",
         explanation: "\
 ## What it does

@@ -4,7 +4,7 @@
 //! the line is never flushed suggests the latter. Judged at the same times as
 //! `missing-flush`, with the same exceptions.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::lost_together::LostTogether;
 use crate::rule::Rule;
@@ -22,6 +22,15 @@ impl Rule for TransientData {
         severity: Severity::Warning,
         category: Category::Durability,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::UnpersistedStore { clarity: 2 },
+            tried: Some(TriedLoss::Stores { forever: true }),
+            is_implied_by_pointer: true,
+            repair: RuleRepair::FlushOnRequest(
+                "nothing in the run says that these bytes have to survive; name the finding or the rule to have them flushed: \
+                 `brownout fix DIR transient-data`",
+            ),
+        },
         summary: "data is stored to persistent memory and its cache line is never flushed",
         explanation: "\
 ## What it does

@@ -3,7 +3,7 @@
 //! Can miss: a transaction that another call of the library ends by accident. Never reports the transactions of a process
 //! that was killed.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 
 use crate::follower::thread::ThreadState;
 use crate::rule::Rule;
@@ -18,6 +18,12 @@ impl Rule for TxNotEnded {
         severity: Severity::Bug,
         category: Category::Durability,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::ByHand(
+                "only the author can decide where the transaction should end; end it on every path",
+            ),
+            ..RulePolicy::NONE
+        },
         summary: "a transaction is still open when its thread or the program ends",
         explanation: "\
 ## What it does

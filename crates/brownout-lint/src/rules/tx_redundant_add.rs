@@ -9,7 +9,7 @@
 //! C++ bindings make on each assignment to one of their types, and calls that fail.
 
 use brownout_model::{ByteMask, PmAddress, SpaceId, line_parts};
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 use brownout_trace::FileRange;
 
 use crate::rule::Rule;
@@ -26,6 +26,10 @@ impl Rule for TxRedundantAdd {
         severity: Severity::Performance,
         category: Category::Performance,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::Removal { rank: 3, of_log_entry: true },
+            ..RulePolicy::NONE
+        },
         summary: "a range is added to a transaction that already contains it",
         explanation: "\
 ## What it does

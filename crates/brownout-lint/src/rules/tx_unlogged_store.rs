@@ -23,7 +23,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, RuleRepair, Severity};
 use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::raw_finding::RawValue;
@@ -48,6 +48,10 @@ impl Rule for TxUnloggedStore {
         severity: Severity::Bug,
         category: Category::Atomicity,
         pedantic: false,
+        policy: RulePolicy {
+            repair: RuleRepair::LogEntry,
+            ..RulePolicy::NONE
+        },
         summary: "a transaction changes data that is not in its log",
         explanation: "\
 ## What it does

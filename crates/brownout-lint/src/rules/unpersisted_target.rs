@@ -19,7 +19,7 @@
 //! themselves, pointers to what was stored afterwards, pointers inside objects that are linked only when all is persistent, nor
 //! stores that a transaction has logged or that a library makes for its own purposes.
 
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, Mistake, RuleInfo, RulePolicy, RuleRepair, Severity, TriedLoss};
 
 use crate::raw_finding::RawValue;
 use crate::rule::Rule;
@@ -35,6 +35,12 @@ impl Rule for UnpersistedTargets {
         severity: Severity::Warning,
         category: Category::Ordering,
         pedantic: false,
+        policy: RulePolicy {
+            mistake: Mistake::UnpersistedTarget { clarity: 1 },
+            tried: Some(TriedLoss::Stores { forever: false }),
+            repair: RuleRepair::FlushTarget,
+            ..RulePolicy::NONE
+        },
         summary: "a pointer became persistent before what it points to",
         explanation: "\
 ## What it does

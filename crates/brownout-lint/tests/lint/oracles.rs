@@ -8,7 +8,7 @@ use brownout_lint::oracle::{
     Violation,
 };
 use brownout_lint::{Attribution, Origin, SiteKey};
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, Severity};
 use brownout_trace::selection::Patterns;
 use brownout_trace::{Definitions, Event};
 
@@ -19,6 +19,7 @@ static RULE: RuleInfo = RuleInfo {
     severity: Severity::Bug,
     category: Category::Ordering,
     pedantic: false,
+    policy: RulePolicy::NONE,
     summary: "a demand",
     explanation: "A demand of the test.",
 };

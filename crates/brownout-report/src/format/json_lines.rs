@@ -1,12 +1,13 @@
 //! `findings.jsonl`: one JSON object per line and finding. Suppressed and known findings are not included.
 //! Suppressed findings go to a separate file, with the reasons.
 
+use std::collections::HashMap;
 use std::io;
 
 use serde::de::DeserializeOwned;
 
 use super::Format;
-use crate::{Finding, Report, Suppressed};
+use crate::{Finding, Mistake, Report, RuleInfo, Suppressed};
 
 /// One JSON object per line and finding.
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +48,40 @@ pub struct ParseError {
 }
 
 /// Parses the output of [`JsonLines`]. Unknown fields are ignored, so that findings of a later version can be
-/// read.
-pub fn parse_json_lines(text: &str) -> Result<Vec<Finding>, ParseError> {
-    parse(text)
+/// read. `rules` are all that may have reported them.
+pub fn parse_json_lines(text: &str, rules: &[RuleInfo]) -> Result<Vec<Finding>, ParseError> {
+    let mut findings: Vec<Finding> = parse(text)?;
+    let mistakes = mistakes(rules);
+    findings
+        .iter_mut()
+        .for_each(|finding| recall_mistakes(finding, &mistakes));
+    Ok(findings)
 }
 
-/// Parses the output of [`SuppressedLines`].
-pub fn parse_suppressed_lines(text: &str) -> Result<Vec<Suppressed>, ParseError> {
-    parse(text)
+/// Parses the output of [`SuppressedLines`]. `rules` are all that may have reported the findings.
+pub fn parse_suppressed_lines(
+    text: &str,
+    rules: &[RuleInfo],
+) -> Result<Vec<Suppressed>, ParseError> {
+    let mut all: Vec<Suppressed> = parse(text)?;
+    let mistakes = mistakes(rules);
+    all.iter_mut()
+        .for_each(|one| recall_mistakes(&mut one.finding, &mistakes));
+    Ok(all)
+}
+
+fn mistakes(rules: &[RuleInfo]) -> HashMap<&'static str, Mistake> {
+    let rules = rules.iter();
+    rules.map(|rule| (rule.id, rule.policy.mistake)).collect()
+}
+
+/// Adds what is not written to a finding that was read.
+fn recall_mistakes(finding: &mut Finding, mistakes: &HashMap<&'static str, Mistake>) {
+    let known = |rule: &str| mistakes.get(rule).copied().unwrap_or_default();
+    finding.mistake = known(&finding.rule);
+    for other in &mut finding.evidence.joined {
+        other.mistake = known(&other.rule);
+    }
 }
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ParseError> {
@@ -70,7 +97,7 @@ fn parse<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::samples::{FENCE_RULE, finding, finding_at};
+    use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at};
     use crate::{Report, Subject};
 
     #[test]
@@ -82,8 +109,11 @@ mod tests {
         let report = Report::default().with_suppressed(suppressed.clone());
         assert_eq!(JsonLines.to_text(&report), "");
         let text = SuppressedLines.to_text(&report);
-        assert_eq!(parse_suppressed_lines(&text).unwrap(), suppressed);
-        assert_eq!(parse_suppressed_lines("{}\n").unwrap_err().line, 1);
+        assert_eq!(
+            parse_suppressed_lines(&text, &[FLUSH_RULE]).unwrap(),
+            suppressed
+        );
+        assert_eq!(parse_suppressed_lines("{}\n", &[]).unwrap_err().line, 1);
     }
 
     #[test]
@@ -128,7 +158,7 @@ mod tests {
         let findings = vec![finding(), finding_at(&FENCE_RULE, "kv.c", 9)];
         let report = Report::new(Subject::default(), vec![], findings.clone());
         assert_eq!(
-            parse_json_lines(&JsonLines.to_text(&report)).unwrap(),
+            parse_json_lines(&JsonLines.to_text(&report), &[FLUSH_RULE, FENCE_RULE]).unwrap(),
             findings
         );
     }
@@ -136,6 +166,6 @@ mod tests {
     #[test]
     fn an_invalid_line_is_reported_with_its_number() {
         let text = format!("{}\n\n{{}}\n", serde_json::to_string(&finding()).unwrap());
-        assert_eq!(parse_json_lines(&text).unwrap_err().line, 3);
+        assert_eq!(parse_json_lines(&text, &[]).unwrap_err().line, 3);
     }
 }

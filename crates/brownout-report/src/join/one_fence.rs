@@ -8,15 +8,15 @@
 
 use super::Causes;
 use super::one_call::is_same_call;
-use crate::Finding;
-
-const RULE: &str = "missing-fence";
+use crate::{Finding, Mistake};
 
 /// Unites the findings that one missing fence explains.
 pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
     let numbered = findings.iter().enumerate();
     let mut known: Vec<(usize, &Finding)> = Vec::new();
-    for (number, finding) in numbered.filter(|(_, finding)| finding.rule == RULE) {
+    for (number, finding) in
+        numbered.filter(|(_, finding)| finding.mistake == Mistake::MissingFence)
+    {
         let same = known.iter().find(|(_, other)| is_same(finding, other));
         match same {
             Some((first, _)) => causes.unite(*first, number),

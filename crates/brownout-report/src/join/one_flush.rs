@@ -22,29 +22,8 @@ use super::one_call::is_one_call;
 use crate::code_location::FrameLocation;
 use crate::{ByteRange, Finding, Stack};
 
-/// The rules about stores that are not persistent in time, the clearest first.
-const RULES: [&str; 6] = [
-    "missing-flush",
-    "unpersisted-target",
-    "transient-data",
-    "delayed-persist",
-    "dirty-overwrite",
-    "unpersisted-read",
-];
-
 /// The size of a cache line.
 const LINE: u64 = 64;
-
-/// Which rule names the mistake best; smaller is clearer.
-pub(super) fn clarity(rule: &str) -> usize {
-    let known = RULES.iter().position(|known| *known == rule);
-    known.unwrap_or(RULES.len())
-}
-
-/// Whether the finding is about stores that are not persistent in time.
-pub(crate) fn is_about_unpersisted_store(rule: &str) -> bool {
-    RULES.contains(&rule)
-}
 
 /// A store that a finding names.
 struct UnpersistedStore<'a> {
@@ -62,7 +41,7 @@ pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
     let mut by_location: HashMap<FrameLocation<'_>, usize> = HashMap::new();
     let mut stores: Vec<UnpersistedStore<'_>> = Vec::new();
     let findings = findings.iter().enumerate();
-    for (number, finding) in findings.filter(|(_, one)| is_about_unpersisted_store(&one.rule)) {
+    for (number, finding) in findings.filter(|(_, one)| one.mistake.is_unpersisted_store()) {
         for stack in finding.stacks.iter().filter(|stack| is_store(stack)) {
             if let Some(location) = FrameLocation::of_stack(stack) {
                 let first = *by_location.entry(location).or_insert(number);

@@ -12,14 +12,11 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Causes;
-use crate::{ByteRange, Finding};
+use crate::{ByteRange, Finding, Mistake};
 
-/// The rule that names no store.
-const FENCE: &str = "fence-orders-many";
-
-/// Whether the rule only says where something may go wrong.
-pub(super) fn is_vague(rule: &str) -> bool {
-    rule == FENCE
+/// Whether the finding only says where something may go wrong.
+fn is_vague(finding: &Finding) -> bool {
+    finding.mistake == Mistake::OpenOrder
 }
 
 /// The crash state that shows a finding.
@@ -43,14 +40,14 @@ fn is_torn_by(crash: &Finding, fence: &Finding) -> bool {
 pub(super) fn unite(findings: &[Finding], causes: &mut Causes) {
     let mut shown: HashMap<&str, usize> = HashMap::new();
     for (number, finding) in findings.iter().enumerate() {
-        if let Some(state) = proof(finding).filter(|_| !is_vague(&finding.rule)) {
+        if let Some(state) = proof(finding).filter(|_| !is_vague(finding)) {
             shown.entry(state).or_insert(number);
         }
     }
     // Those of one line are one already.
     let mut united: HashSet<usize> = HashSet::new();
     for (number, fence) in findings.iter().enumerate() {
-        let Some(state) = proof(fence).filter(|_| is_vague(&fence.rule)) else {
+        let Some(state) = proof(fence).filter(|_| is_vague(fence)) else {
             continue;
         };
         let torn = || findings.iter().position(|crash| is_torn_by(crash, fence));

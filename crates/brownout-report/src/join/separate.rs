@@ -40,6 +40,7 @@ impl Finding {
         Finding {
             id: other.id,
             rule: other.rule,
+            mistake: other.mistake,
             severity: other.severity.unwrap_or(self.severity),
             category: other.category.unwrap_or(self.category),
             message: other.message.unwrap_or_else(|| self.message.clone()),

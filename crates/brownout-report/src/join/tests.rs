@@ -1,9 +1,11 @@
 //! Which findings are one.
 
 use super::*;
-use crate::samples::{FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, stack};
+use crate::samples::{
+    FAILED_RULE, FENCE_RULE, FLUSH_RULE, WARNING_RULE, finding_at, frame, of_mistake, stack,
+};
 use crate::stack::role;
-use crate::{ByteRange, Evidence, Frame, RuleInfo, Severity, Stack};
+use crate::{ByteRange, Evidence, Frame, RuleInfo, RulePolicy, Severity, Stack, parse_json_lines};
 
 const HUNG: RuleInfo = RuleInfo {
     id: "recovery-hung",
@@ -167,6 +169,7 @@ fn a_flush_persists_the_stores_of_its_own_thread() {
 
 const UNLOGGED: RuleInfo = RuleInfo {
     id: "tx-unlogged-store",
+    policy: RulePolicy::NONE,
     ..FLUSH_RULE
 };
 
@@ -323,8 +326,11 @@ fn a_torn_update_is_one_finding_whichever_half_is_missing() {
 fn the_finding_at_the_line_that_was_confirmed_represents_the_others() {
     let early = lost(&FLUSH_RULE, &[("put", 10)], (100, 80), 64);
     let late = lost(&FLUSH_RULE, &[("put", 11)], (101, 80), 72);
-    let mut late_too = lost(&WARNING_RULE, &[("put", 11)], (90, 80), 72);
-    late_too.rule = "delayed-persist".to_owned();
+    let delayed = RuleInfo {
+        id: "delayed-persist",
+        ..WARNING_RULE
+    };
+    let mut late_too = lost(&delayed, &[("put", 11)], (90, 80), 72);
     late_too.confirmed = Some(true);
     let joined = join(vec![early, late.clone(), late_too]);
     assert_eq!(joined.len(), 1);
@@ -347,6 +353,7 @@ fn thousands_of_findings_are_joined_in_one_pass() {
 
 const FENCE_ORDERS_MANY: RuleInfo = RuleInfo {
     id: "fence-orders-many",
+    policy: of_mistake(Mistake::OpenOrder),
     ..WARNING_RULE
 };
 
@@ -438,7 +445,9 @@ fn separated_findings_are_joined_again_in_the_same_way() {
     let joined = join(findings);
     assert_eq!(joined.len(), 1);
     let text = serde_json::to_string(&joined[0]).unwrap();
-    let read: Finding = serde_json::from_str(&text).unwrap();
+    let rules = [FLUSH_RULE, WARNING_RULE, FENCE_RULE];
+    let read = parse_json_lines(&text, &rules).unwrap().remove(0);
+    assert_eq!(read, joined[0]);
     let separated = read.separated();
     assert_eq!(separated.len(), 3 + STACKS_KEPT);
     let same_rule = separated.iter().filter(|one| one.rule == "missing-flush");
@@ -472,6 +481,7 @@ fn separated_findings_are_joined_again_in_the_same_way() {
 
 const UNFENCED: RuleInfo = RuleInfo {
     id: "missing-fence",
+    policy: of_mistake(Mistake::MissingFence),
     ..FLUSH_RULE
 };
 

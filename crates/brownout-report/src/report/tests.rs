@@ -1,7 +1,7 @@
 //! The order of findings, and what is counted as one.
 
 use super::*;
-use crate::samples::{FENCE_RULE, FLUSH_RULE, finding, finding_at, stack};
+use crate::samples::{FAILED_RULE, FENCE_RULE, FLUSH_RULE, finding, finding_at, stack};
 use crate::stack::role;
 
 fn ids(report: &Report) -> Vec<String> {
@@ -58,8 +58,7 @@ fn an_explained_finding_follows_its_cause_and_is_not_counted() {
         stack(role::FAILURE_POINT, point),
         stack(role::STORE_MISSING, lint.stacks[0].frames.clone()),
     ];
-    let mut crash = finding_at(&FLUSH_RULE, "kv.c", 7);
-    crash.rule = "recovery-failed".into();
+    let mut crash = finding_at(&FAILED_RULE, "kv.c", 7);
     crash.stacks = stacks;
     crash.id = FindingId("0".into());
     let other = finding_at(&FLUSH_RULE, "z.c", 1);

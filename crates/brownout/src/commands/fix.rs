@@ -11,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output;
 use crate::fix::{
-    FindingRepair, FixRequest, ON_REQUEST, Rebuild, Repairs, RunningProof, prove_by_building,
+    FindingRepair, FixRequest, Rebuild, Repairs, RunningProof, is_on_request, prove_by_building,
     prove_by_running, repair_findings,
 };
 use crate::fix_output::{print_human, print_json};
@@ -135,7 +135,7 @@ fn conclude(
     let mut others = repairs
         .findings
         .iter()
-        .filter(|repair| repair.finding.rule != ON_REQUEST && !repair.is_about_removal());
+        .filter(|repair| !is_on_request(&repair.finding.rule) && !repair.is_about_removal());
     let none_reparable = counted.is_empty() && others.next().is_some();
     if arguments.apply && !repairs.combined.is_empty() {
         let is_proven =

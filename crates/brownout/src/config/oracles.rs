@@ -30,7 +30,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use brownout_lint::oracle::{Declared, Demand, FunctionPattern, Oracle, Region};
-use brownout_report::{Category, RuleInfo, Severity};
+use brownout_report::{Category, RuleInfo, RulePolicy, Severity};
 use brownout_trace::selection::Patterns;
 use serde::Deserialize;
 
@@ -116,6 +116,7 @@ impl OracleKeys {
             severity: self.severity,
             category: self.category,
             pedantic: false,
+            policy: RulePolicy::NONE,
             summary: kept(&self.summary),
             explanation: explanation(&demand),
         }));

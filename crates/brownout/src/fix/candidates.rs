@@ -9,9 +9,10 @@
 //! fence is needed even if the trace would show none of the findings without it: the later line can be evicted first.
 
 use brownout_fix::{RepairOperation, RepairRefusal, RepairScope};
-use brownout_report::{Finding, FindingId, Frame, Stack, role};
+use brownout_report::{Finding, FindingId, Frame, RuleRepair, Stack, role};
 
 use super::deadline::{Deadline, Deadlines};
+use crate::rules;
 
 /// Where and how a repair is tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,52 +54,33 @@ impl RepairTask {
     }
 }
 
-/// The rules whose findings are repaired.
-pub const REPAIRED: [&str; 7] = [
-    "missing-flush",
-    "missing-fence",
-    "delayed-persist",
-    "accidental-fence",
-    "unpersisted-target",
-    "tx-unlogged-store",
-    "persistency-race",
-];
+/// How findings of a rule are repaired.
+pub fn repair_of(rule: &str) -> RuleRepair {
+    rules::policy(rule).repair
+}
 
-/// The rule whose findings are repaired if they are named.
-pub const ON_REQUEST: &str = "transient-data";
+/// Whether findings of a rule are repaired without being named.
+pub fn is_repaired(rule: &str) -> bool {
+    repair_of(rule).is_automatic()
+}
+
+/// Whether findings of a rule are repaired if they are named.
+pub fn is_on_request(rule: &str) -> bool {
+    repair_of(rule).is_on_request()
+}
 
 /// Why findings of a rule are not repaired, if they are not.
 pub fn refusal(rule: &str) -> Option<&'static str> {
-    let is_repaired = REPAIRED.contains(&rule);
-    let reason = match rule {
-        _ if is_repaired => return None,
-        ON_REQUEST => {
-            "nothing in the run says that these bytes have to survive; name the finding or the rule to have them flushed: \
-             `brownout fix DIR transient-data`"
-        }
-        "recovery-failed" | "recovery-crashed" | "recovery-hung" | "unpersisted-read" => {
-            "flushes and fences cannot change the order of stores or join two steps into one; change the order of the two \
-             stores that it names, or make them one update (a log, a transaction, one word)"
-        }
-        "dirty-overwrite" => {
-            "the bytes were stored twice before they were persistent, which may be intentional; persist the first store by hand \
-             if recovery needs it"
-        }
-        "redundant-flush" | "redundant-fence" | "flush-volatile" | "flush-of-nt-store"
-        | "tx-redundant-add" => {
-            "removing what looks redundant in one run can harm another; --performance suggests removals"
-        }
-        "flush-covers-many" | "fence-orders-many" => {
-            "the finding describes a pattern, not a missing operation; flush or fence each object by hand if their order matters"
-        }
-        "tx-not-ended" => {
-            "only the author can decide where the transaction should end; end it on every path"
-        }
-        _ => {
-            "there is no automatic repair for this rule; `brownout explain` says how to fix its findings"
-        }
-    };
-    Some(reason)
+    match repair_of(rule) {
+        RuleRepair::FlushOnRequest(why) | RuleRepair::ByHand(why) => Some(why),
+        RuleRepair::Removal { .. } => Some(
+            "removing what looks redundant in one run can harm another; --performance suggests removals",
+        ),
+        RuleRepair::None => Some(
+            "there is no automatic repair for this rule; `brownout explain` says how to fix its findings",
+        ),
+        _ => None,
+    }
 }
 
 /// The order of the places of a repair among the frames of a stack, if it is known: the best first.
@@ -147,14 +129,14 @@ pub fn tasks(
     };
     let both = [RepairOperation::FlushAndFence];
     let least = [RepairOperation::Flush, RepairOperation::FlushAndFence];
-    match finding.rule.as_str() {
-        "missing-flush" | ON_REQUEST => Ok(vec![task(first, &least, false)?]),
-        "delayed-persist" if is_confirmed => Ok(vec![task(first, &both, true)?]),
-        "delayed-persist" => Ok(vec![task(first, &least, false)?]),
-        "persistency-race" => Ok(vec![task(first, &both, true)?]),
-        "tx-unlogged-store" => Ok(vec![task(first, &[RepairOperation::Log], true)?]),
-        "unpersisted-target" => targets(finding, &task),
-        "missing-fence" | "accidental-fence" => {
+    match repair_of(&finding.rule) {
+        RuleRepair::Flush | RuleRepair::FlushOnRequest(_) => Ok(vec![task(first, &least, false)?]),
+        RuleRepair::FlushBeforeLaterStore if is_confirmed => Ok(vec![task(first, &both, true)?]),
+        RuleRepair::FlushBeforeLaterStore => Ok(vec![task(first, &least, false)?]),
+        RuleRepair::FlushAndFence => Ok(vec![task(first, &both, true)?]),
+        RuleRepair::LogEntry => Ok(vec![task(first, &[RepairOperation::Log], true)?]),
+        RuleRepair::FlushTarget => targets(finding, &task),
+        RuleRepair::Fence { .. } => {
             let candidates = fences(first, &deadlines.of_stack(first))?;
             Ok(vec![RepairTask {
                 rule: finding.rule.clone(),
@@ -164,9 +146,10 @@ pub fn tasks(
                 is_pinned: true,
             }])
         }
-        other => Err(RepairRefusal::Rule(
-            refusal(other).unwrap_or("there is no automatic repair"),
-        )),
+        RuleRepair::Removal { .. } | RuleRepair::ByHand(_) | RuleRepair::None => {
+            let why = refusal(&finding.rule).unwrap_or("there is no automatic repair");
+            Err(RepairRefusal::Rule(why))
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use brownout_engine::PatchPlan;
 use brownout_model::Profile;
 use brownout_report::{Finding, Report, Severity};
 
-use super::candidates::REPAIRED;
+use super::candidates::is_repaired;
 use super::patch_plan::patch_plan;
 use super::private_check::CheckedAgain;
 use super::rebuilt_proof::{Rebuild, function, ids, still_shown};
@@ -117,9 +117,8 @@ fn new_findings(findings: &[Finding], before: &Report) -> Vec<Finding> {
             is_same || is_alike
         })
     };
-    let matters = |finding: &Finding| {
-        finding.severity != Severity::Warning || REPAIRED.contains(&finding.rule.as_str())
-    };
+    let matters =
+        |finding: &Finding| finding.severity != Severity::Warning || is_repaired(&finding.rule);
     let is_new = |finding: &&Finding| matters(finding) && !is_known(finding);
     findings.iter().filter(is_new).cloned().collect()
 }

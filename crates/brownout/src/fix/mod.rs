@@ -27,23 +27,25 @@ use std::path::Path;
 
 use brownout_crash::Token;
 use brownout_fix::{AddedCounts, RepairRefusal};
-use brownout_report::{Finding, FindingId, FixProof, Frame, Report, Severity, SourceFix};
+use brownout_report::{
+    Finding, FindingId, FixProof, Frame, Report, RuleRepair, Severity, SourceFix,
+};
 
 use rustc_hash::FxHashSet;
 
-pub use candidates::ON_REQUEST;
+pub use candidates::is_on_request;
 pub use checked_repairs::{prove_by_building, prove_by_running};
 pub use patch::Patch;
 pub use rebuilt_proof::Rebuild;
 pub use running_proof::RunningProof;
 
 use alias_scores::ordered_levels;
-use candidates::{REPAIRED, TaskBounds, called_functions, refusal, tasks};
+use candidates::{TaskBounds, called_functions, is_repaired, refusal, tasks};
 use deadline::{DeadlineRequest, Deadlines};
 use planned_repair::PlannedRepair;
 use pointer_counts::{MOST_FUNCTIONS, PointerCounts};
 use program_sources::ProgramSources;
-use removals::{REMOVED, Removals};
+use removals::Removals;
 use run_survey::RunSurvey;
 use search::{SearchOutcome, TaskSearch, repairs, search};
 use trace_proof::TraceProof;
@@ -113,12 +115,12 @@ impl FindingRepair {
     pub fn is_reparable(&self) -> bool {
         let joined = self.finding.evidence.joined.iter();
         let mut rules = joined.map(|joined| joined.rule.as_str());
-        REPAIRED.contains(&self.finding.rule.as_str()) || rules.any(|rule| REPAIRED.contains(&rule))
+        is_repaired(&self.finding.rule) || rules.any(is_repaired)
     }
 
     /// Whether its finding is about something that does nothing.
     pub fn is_about_removal(&self) -> bool {
-        REMOVED.contains(&self.finding.rule.as_str())
+        removals::rank(&self.finding.rule).is_some()
     }
 
     fn refused(finding: Finding, refusal: String) -> Self {
@@ -166,7 +168,7 @@ impl FixRequest<'_> {
     /// Whether a finding is cured by removing something, if that is asked for.
     fn is_removed(&self, finding: &Finding) -> bool {
         let is_named = self.named.is_empty() || is_wanted(finding, self.named);
-        self.removes && is_named && REMOVED.contains(&finding.rule.as_str())
+        self.removes && is_named && removals::rank(&finding.rule).is_some()
     }
 }
 
@@ -268,7 +270,7 @@ pub fn repair_findings(
     let mut removed: Vec<&Finding> = removed
         .filter(|finding| request.is_removed(finding))
         .collect();
-    removed.sort_by_key(|finding| removals::rank(finding));
+    removed.sort_by_key(|finding| removals::rank(&finding.rule));
     for finding in removed {
         let known = recorded.iter().filter(|known| known.id == finding.id);
         let known: Vec<&Finding> = known.collect();
@@ -372,7 +374,8 @@ fn deadlines(
     let requests: Vec<DeadlineRequest<'_>> = shown
         .into_iter()
         .flat_map(|finding| {
-            let locked = finding.rule == "accidental-fence";
+            let repair = candidates::repair_of(&finding.rule);
+            let locked = repair == RuleRepair::Fence { is_locked: true };
             let stacks = finding.stacks.iter();
             stacks.map(move |stack| DeadlineRequest { stack, locked })
         })
@@ -392,8 +395,7 @@ fn tasks_of(
     recorded: &[Finding],
     bounds: &TaskBounds<'_>,
 ) -> Result<Vec<candidates::RepairTask>, RepairRefusal> {
-    let is_asked_for =
-        |rule: &str| REPAIRED.contains(&rule) || (rule == ON_REQUEST && !named.is_empty());
+    let is_asked_for = |rule: &str| is_repaired(rule) || (is_on_request(rule) && !named.is_empty());
     let joined = finding.evidence.joined.iter();
     let joined = joined.map(|joined| (&joined.id, joined.rule.as_str(), joined.confirmed));
     let own = (&finding.id, finding.rule.as_str(), finding.confirmed);

@@ -25,6 +25,7 @@ use crate::crash_test::CrashTestMonitor;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::patch_file::counts_path;
+use crate::rules;
 use crate::run_environment::RunEnvironment;
 use crate::settings::Settings;
 use crate::trace_file::TraceFile;
@@ -206,10 +207,11 @@ impl PrivateCheck<'_> {
                 (findings, counts)
             }
         };
-        let findings = parse_json_lines(answer).map_err(|source| Failure::Findings {
-            path: self.results.to_owned(),
-            source,
-        })?;
+        let findings =
+            parse_json_lines(answer, &rules::all()).map_err(|source| Failure::Findings {
+                path: self.results.to_owned(),
+                source,
+            })?;
         // The status and the findings say the same thing in two ways. If they differ, neither can be relied on.
         let shows_bug = findings
             .iter()

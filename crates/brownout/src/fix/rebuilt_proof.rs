@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use brownout_report::{Finding, Report};
 
-use super::candidates::ON_REQUEST;
+use super::candidates::is_on_request;
 use super::patch::Patch;
 use super::private_check::{CheckedAgain, NOT_PREPARED, PrivateCheck, quoted};
 use crate::console::Console;
@@ -82,7 +82,7 @@ pub fn still_shown(finding: &Finding, rebuilt: &[Finding], before: &Report) -> b
             return true;
         }
         // Data whose flushes are all gone is transient.
-        let is_alike = [finding.rule.as_str(), ON_REQUEST].contains(&other.rule.as_str())
+        let is_alike = (other.rule == finding.rule || is_on_request(&other.rule))
             && function(other) == function(finding);
         let is_moved = other.lineless_id() == lineless;
         (is_alike || is_moved) && !shown.iter().any(|id| known.contains(id))

@@ -7,9 +7,9 @@
 //! (`--build 'make && make check'`).
 
 use brownout_fix::{AddedCounts, RepairRefusal, SourceRepair, remove_statement};
-use brownout_report::{Finding, Frame, Severity};
+use brownout_report::{Finding, Frame, RuleRepair, Severity};
 
-use super::candidates::{ON_REQUEST, REPAIRED};
+use super::candidates::{is_on_request, is_repaired, repair_of};
 use super::patch::Patch;
 use super::planned_repair::PlannedRepair;
 use super::program_sources::ProgramSources;
@@ -18,21 +18,14 @@ use super::trace_proof::{PatchedFindings, TraceProof, key};
 use super::{FindingRepair, Proof};
 use crate::failure::Failure;
 
-/// The rules whose findings are cured by a removal.
-pub const REMOVED: [&str; 4] = [
-    "redundant-flush",
-    "redundant-fence",
-    "flush-volatile",
-    "tx-redundant-add",
-];
-/// Which removals are tried first: what an earlier statement has done goes before what other memory does not need, so that the later of
-/// two flushes of a line is removed, not the earlier.
-pub fn rank(finding: &Finding) -> Option<usize> {
-    REMOVED.iter().position(|rule| *rule == finding.rule)
+/// Which removals are tried first, if findings of the rule are repaired by a removal: what an earlier statement has done goes before what
+/// other memory does not need, so that the later of two flushes of a line is removed, not the earlier.
+pub fn rank(rule: &str) -> Option<u8> {
+    match repair_of(rule) {
+        RuleRepair::Removal { rank, .. } => Some(rank),
+        _ => None,
+    }
 }
-
-/// Findings of this rule are about entries in a log.
-const LOG_RULE: &str = "tx-redundant-add";
 
 const NEEDED: RepairRefusal = RepairRefusal::Rule(
     "the statement is needed: without it, the trace shows another finding, or this one elsewhere",
@@ -95,7 +88,13 @@ impl<'a> Removals<'a> {
             Ok(planned) => planned,
             Err(refusal) => return Ok(FindingRepair::refused(finding, refusal.to_string())),
         };
-        let is_log_entry = finding.rule == LOG_RULE;
+        let is_log_entry = matches!(
+            repair_of(&finding.rule),
+            RuleRepair::Removal {
+                of_log_entry: true,
+                ..
+            }
+        );
         if !self.done.contains(&planned) {
             if !is_log_entry && let Some(refusal) = self.judge(&planned, recorded, proof)? {
                 return Ok(FindingRepair::refused(finding, refusal.to_string()));
@@ -160,7 +159,7 @@ impl<'a> Removals<'a> {
         }
         let is_shown = |finding: &&Finding| is_shown(finding, &after);
         // Without its flush, data is also lost where that is only a warning.
-        let loses = |rule: &str| REPAIRED.contains(&rule) || rule == ON_REQUEST;
+        let loses = |rule: &str| is_repaired(rule) || is_on_request(rule);
         let mut shown = after.keys.difference(&before.keys);
         let is_new_bug = |added: &Finding| {
             added.severity == Severity::Bug

@@ -140,5 +140,5 @@ fn finding_key(finding: &Finding) -> Option<FindingKey> {
 
 /// Warnings that say that a repair has not achieved what it is for.
 fn is_about_order(rule: &str) -> bool {
-    super::candidates::REPAIRED.contains(&rule)
+    super::candidates::is_repaired(rule)
 }

@@ -166,7 +166,59 @@ impl RuleLevels {
 mod tests {
     use super::*;
     use brownout_crash::rules::UNPERSISTED_READ;
-    use brownout_report::Evidence;
+    use brownout_report::{Evidence, Mistake};
+
+    /// The rules with such a policy, by name.
+    fn with(is_such: fn(RulePolicy) -> bool) -> Vec<&'static str> {
+        let mut ids: Vec<&str> = each()
+            .filter(|rule| is_such(rule.policy))
+            .map(|rule| rule.id)
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[test]
+    fn policies_say_what_is_tried_and_repaired() {
+        let tried = [
+            "delayed-persist",
+            "dirty-overwrite",
+            "fence-orders-many",
+            "missing-fence",
+            "missing-flush",
+            "transient-data",
+            "unpersisted-target",
+        ];
+        assert_eq!(with(|policy| policy.tried.is_some()), tried);
+        let repaired = [
+            "accidental-fence",
+            "delayed-persist",
+            "missing-fence",
+            "missing-flush",
+            "persistency-race",
+            "tx-unlogged-store",
+            "unpersisted-target",
+        ];
+        assert_eq!(with(|policy| policy.repair.is_automatic()), repaired);
+        assert_eq!(
+            with(|policy| policy.repair.is_on_request()),
+            ["transient-data"]
+        );
+        assert_eq!(policy("an-oracle"), RulePolicy::NONE);
+    }
+
+    #[test]
+    fn of_two_rules_about_a_store_one_is_clearer() {
+        let mut known = std::collections::BTreeSet::new();
+        for rule in each() {
+            if let Mistake::UnpersistedStore { clarity } | Mistake::UnpersistedTarget { clarity } =
+                rule.policy.mistake
+            {
+                assert!(known.insert(clarity), "{}", rule.id);
+            }
+        }
+        assert_eq!(known.len(), 6);
+    }
 
     fn found(levels: &RuleLevels) -> Vec<(String, Severity)> {
         let findings = all()

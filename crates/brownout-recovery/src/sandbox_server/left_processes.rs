@@ -15,28 +15,28 @@ use crate::run_monitor::{MonitorError, RunMonitor};
 
 /// Notices when a persistent file is used. A mapping uses it until it is removed, at the latest when the process ends. Where the user has
 /// no watches left, it notices nothing.
-pub struct FileWatch(Option<OwnedFd>);
+pub struct FileUseNotices(Option<OwnedFd>);
 
-impl FileWatch {
+impl FileUseNotices {
     pub fn new(persistent_files: &[PathBuf]) -> Self {
-        let watch = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
-        if let Some(watch) = &watch {
+        let descriptor = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok();
+        if let Some(descriptor) = &descriptor {
             for file in persistent_files {
                 // A file that does not exist is not used.
-                let _ = inotify::add_watch(watch, file, WatchFlags::OPEN | WatchFlags::CLOSE);
+                let _ = inotify::add_watch(descriptor, file, WatchFlags::OPEN | WatchFlags::CLOSE);
             }
         }
-        Self(watch)
+        Self(descriptor)
     }
 
     /// Whether a file was opened or closed since this was called before.
     fn has_news(&self) -> bool {
-        let Some(watch) = &self.0 else {
+        let Some(descriptor) = &self.0 else {
             return false;
         };
         let mut events = [0; 4096];
         let mut has_news = false;
-        while rustix::io::read(watch, &mut events).is_ok_and(|len| len > 0) {
+        while rustix::io::read(descriptor, &mut events).is_ok_and(|len| len > 0) {
             has_news = true;
         }
         has_news
@@ -47,7 +47,7 @@ impl FileWatch {
 /// first process has ended. `have_ended`: there were some that ended before.
 pub fn orphans(
     monitor: &RunMonitor<'_>,
-    files: &FileWatch,
+    files: &FileUseNotices,
     patience: Duration,
     have_ended: bool,
 ) -> Result<Orphans, MonitorError> {

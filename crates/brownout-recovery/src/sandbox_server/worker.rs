@@ -11,7 +11,7 @@ use super::Session;
 use super::confinement::Confinement;
 use super::engine_host::EngineReport;
 use super::launch::Streams;
-use super::left_processes::{FileWatch, orphans};
+use super::left_processes::{FileUseNotices, orphans};
 use crate::channel::{
     Channel, ChannelError, DESCRIPTORS_AT_ONCE, ExecutionMessage, Follows, Reply, RunMessage,
     RunReport,
@@ -209,7 +209,9 @@ impl<'a> Worker<'a> {
         let patience = request.message.patience;
         let files = match patience.is_zero() || commands.client.is_some() {
             true => None,
-            false => Some(FileWatch::new(&self.confinement.paths(&self.session.files))),
+            false => Some(FileUseNotices::new(
+                &self.confinement.paths(&self.session.files),
+            )),
         };
         let started = Instant::now();
         let ((end, actor), have_ended) = match &commands.client {

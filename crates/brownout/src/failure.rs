@@ -394,7 +394,7 @@ pub enum Failure {
     },
     #[error("`{}` is the trace to compare with and the one to write; choose another path with -o", path.display())]
     ComparedWithItself { path: PathBuf },
-    #[error("this token belongs to another trace than `{}`", path.display())]
+    #[error("this token belongs to a different trace, not to `{}`", path.display())]
     OtherTrace { path: PathBuf },
     #[error("no rule `{rule}`;{} `brownout explain` lists all rules", did_you_mean(*near))]
     NoSuchRule {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::event_destination::LiveEvents;
 use crate::hold::CodeLocation;
-use brownout_trace::{Arguments, Mapping, ProcessOrigin};
+use brownout_trace::{Arguments, Mapping, ProcessOrigin, ThreadId};
 use std::time::Duration;
 
 const PROGRAM: &str = "/bin/program";

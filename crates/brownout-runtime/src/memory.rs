@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::sys;
 use crate::sys::{is_err, linux};
 use core::alloc::{GlobalAlloc, Layout};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use dlmalloc::Dlmalloc;
 
 pub const PAGE: u64 = 4096;
@@ -125,8 +125,13 @@ pub fn collapse(addr: u64) {
     advise(addr, HUGE_PAGE, linux::MADV_COLLAPSE);
 }
 
-/// Puts the heap on huge pages again: those that a process and its children have written to were split.
+/// Puts the heap on huge pages, also what it takes from now on: those that a process and its children have written to were
+/// split.
+///
+/// A fork copies the page tables of all that the engine has, and the entry of a huge page is cheaper than 512. A process that
+/// does not fork often is faster without: clearing a huge page takes longer than the faults that it saves.
 pub fn collapse_heap() {
+    HEAP_IS_HUGE.store(true, Ordering::Relaxed);
     let end = HEAP_MAPPED.load(Ordering::Relaxed);
     (HEAP_START..end)
         .step_by(HUGE_PAGE as usize)
@@ -193,6 +198,8 @@ pub unsafe fn unmap(addr: u64, len: u64) {
 const HEAP_PIECE: usize = 128 << 10;
 /// The first address that the heap has not taken yet. Only the holder of the heap's lock changes these two.
 static HEAP_NEXT: AtomicU64 = AtomicU64::new(HEAP_START);
+/// Whether the heap is on huge pages. Only the holder of the translator's lock changes it.
+static HEAP_IS_HUGE: AtomicBool = AtomicBool::new(false);
 /// Where the mapped part of the heap ends.
 static HEAP_MAPPED: AtomicU64 = AtomicU64::new(HEAP_START);
 
@@ -207,10 +214,11 @@ fn extend_heap(len: u64) -> Option<u64> {
         return None;
     }
     if end > mapped {
-        // A fork copies the page tables of all that the engine has, and the entry of a huge page is cheaper than 512.
         let missing = (end - mapped).next_multiple_of(HUGE_PAGE);
         map_reserved(mapped, missing)?;
-        advise(mapped, missing, linux::MADV_HUGEPAGE);
+        if HEAP_IS_HUGE.load(Ordering::Relaxed) {
+            advise(mapped, missing, linux::MADV_HUGEPAGE);
+        }
         HEAP_MAPPED.store(mapped + missing, Ordering::Relaxed);
     }
     HEAP_NEXT.store(end, Ordering::Relaxed);

@@ -213,14 +213,18 @@ impl<R: Read + Seek> TraceReader<R> {
     /// #     Ok(Cursor::new(writer.finish(Ending::default())?.1))
     /// # }
     /// #
-    /// /// Adds up the bytes of plain stores, without building an event for each.
+    /// /// Adds up the bytes of stores, in most cases without building an event.
     /// #[derive(Default)]
     /// struct StoredBytes(usize);
     ///
     /// impl Visitor for StoredBytes {
     ///     type Break = ();
     ///
-    ///     fn event(&mut self, _: &Event<'_>, _: &Definitions) -> ControlFlow<()> {
+    ///     // A store is passed as an event if its instruction has not occurred before.
+    ///     fn event(&mut self, event: &Event<'_>, _: &Definitions) -> ControlFlow<()> {
+    ///         if let EventKind::Store { bytes, .. } = event.kind {
+    ///             self.0 += bytes.len();
+    ///         }
     ///         ControlFlow::Continue(())
     ///     }
     ///

@@ -17,6 +17,7 @@
 //! };
 //! let file = FileId(0);
 //! let mut images = Images::default();
+//! images.apply(&event(EventKind::FileResize { file, len: 4 }));
 //! images.apply(&event(EventKind::Content { file, offset: 0, bytes: b"old!" }));
 //! images.apply(&event(EventKind::FileWrite { file, offset: 0, bytes: b"new", syscall: 1 }));
 //!

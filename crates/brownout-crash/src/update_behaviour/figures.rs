@@ -138,6 +138,15 @@ fn every_update_of_something_else_between_two_stores_ends_an_epoch() {
 }
 
 #[test]
+fn an_object_in_memory_that_was_freed_is_another_instance() {
+    let mut run = SmallRun::default();
+    run.update("x: X.A");
+    run.generation = 1;
+    run.update("x: X.B");
+    assert_eq!(run.behaviours().all(), ["X.A", "X.B"]);
+}
+
+#[test]
 fn an_update_of_another_thread_ends_no_epoch() {
     let mut run = SmallRun::default();
     run.update("x: X.C");

@@ -1,7 +1,7 @@
 //! Calls that change a heap in persistent memory: what they allocate and free, inside and outside of libpmemobj transactions.
 //!
-//! Can miss: objects whose identifiers libpmemobj stores in volatile memory, if those stores are not known; what a call that moves an object
-//! leaves behind; deferred actions that are cancelled.
+//! Can miss: objects whose identifiers libpmemobj stores in volatile memory, if those stores are not known; what a call that moves an
+//! object leaves behind; deferred actions that are cancelled.
 
 use crate::function::{AllocatedSize, AllocationResult, FreedObject, Purpose, function};
 use crate::transaction::TxFunction;

@@ -1,14 +1,14 @@
-//! Representative testing (Squint: Neal, §4.4.5): of all updates of objects that are likely to show the same mistakes, one is tried, in all
-//! orders in which its stores can persist.
+//! Representative testing (Squint: Neal, §4.4.5): of all updates of objects that are likely to show the same mistakes, one is tried, in
+//! all orders in which its stores can persist.
 //!
 //! [`update_behaviour`](crate::update_behaviour) finds the updates and what represents them, `search` when, `schedule` their order,
 //! `members` what follows a failure, `crash_times` when a crash is tried, `losable_stores` what it can lose, `loss_sets` what it loses, and
 //! `images` builds the images. `behaviour_code` and `behaviour_trials` are for what is remembered: see
 //! [`tested_behaviours`](crate::tested_behaviours).
 //!
-//! Deviations from Squint: a crash is tried at some instants of a behaviour, not at all (`crash_times`), and before its end or the end of the
-//! run, not only before its end; of many states, a sample is tried (`loss_sets`); members at code that no representative has tried follow
-//! one that passes.
+//! Deviations from Squint: a crash is tried at some instants of a behaviour, not at all (`crash_times`), and until the end of the run if a
+//! store is never guaranteed; of many states, a sample is tried (`loss_sets`); members at code that no representative has tried follow one
+//! that passes.
 //!
 //! Can miss: mistakes that a represented behaviour has and its representative does not; orders of stores to several objects other than
 //! those that are tried; orders of large updates that no sample has, which are counted. Every image that it tries can be left by a crash.

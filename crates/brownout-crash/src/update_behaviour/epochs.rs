@@ -115,7 +115,7 @@ fn threads_of(updates: &[Update], order: &PersistOrder) -> Vec<UpdatingThread> {
 }
 
 impl UpdatingThread {
-    /// When the thread issued the first store that ends an epoch: one that began at `began`, and of which something is guaranteed at `from`.
+    /// When the thread issued the first store that ends an epoch, which began at `began`, and of which something is guaranteed at `from`.
     /// The last update of the instance is issued at `until`.
     fn interrupting(
         &mut self,

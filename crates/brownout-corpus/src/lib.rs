@@ -49,5 +49,6 @@ pub use build::{Build, BuildScope, Compiler, Level};
 pub use error::{Error, Result};
 pub use finding::{ReportedFinding, ReportedSeverity, read_findings};
 pub use harness::{Built, CorpusOutcome, Harness};
+pub use matching::{line_of, lines_of};
 pub use mismatch::Mismatch;
 pub use program::{Language, Program, discover};

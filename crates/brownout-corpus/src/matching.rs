@@ -34,6 +34,21 @@ fn line_of_frames(frames: &[ReportedFrame], source: &Path) -> Option<u32> {
         .line
 }
 
+/// All lines of `source` that a finding and those that are joined with it name.
+pub fn lines_of(finding: &ReportedFinding, source: &Path) -> BTreeSet<u32> {
+    let stacks = finding.stacks.iter().map(|stack| &stack.frames);
+    let joined = finding.evidence.joined.iter().map(|other| &other.frames);
+    let frames = stacks.chain(joined).flatten();
+    let is_own = |frame: &&ReportedFrame| {
+        let file = frame.file.as_deref();
+        file.is_some_and(|file| same_file(file, source))
+    };
+    frames
+        .filter(is_own)
+        .filter_map(|frame| frame.line)
+        .collect()
+}
+
 /// A line and a rule, or no line if the program's source is not in the stack.
 type ReportedAt<'a> = (Option<u32>, &'a str);
 

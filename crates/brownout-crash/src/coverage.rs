@@ -6,6 +6,7 @@ use brownout_report::{ExplorationCoverage, SharedStartCoverage};
 use serde::{Deserialize, Serialize};
 
 use crate::failure_point::FailurePoints;
+use crate::object_types::TypedShare;
 use crate::trial::Trial;
 
 /// Why a crash point is tried.
@@ -45,6 +46,12 @@ pub struct Extent {
     /// Update behaviours: those that represent others, and those at code that no representative reaches.
     #[serde(default)]
     pub behaviours: u64,
+    /// Those of them of which a crash can leave more states than are tried.
+    #[serde(default)]
+    pub behaviours_sampled: u64,
+    /// How the types of objects were determined by which update behaviours are found.
+    #[serde(default)]
+    pub typed: TypedShare,
     /// Whether update behaviours are to be tried and were not looked for.
     #[serde(default)]
     pub behaviours_unknown: bool,
@@ -71,6 +78,8 @@ impl Extent {
             stores: self.stores.max(other.stores),
             orders: self.orders.max(other.orders),
             behaviours: self.behaviours.max(other.behaviours),
+            behaviours_sampled: self.behaviours_sampled.max(other.behaviours_sampled),
+            typed: std::cmp::max_by_key(self.typed, other.typed, TypedShare::stores),
             behaviours_unknown: self.behaviours_unknown && other.behaviours_unknown,
             remembered: self.remembered.max(other.remembered),
         }

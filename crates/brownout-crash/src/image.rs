@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::persistency::Persistency;
 use crate::persistent_files::PersistentFiles;
 
+pub(crate) use states::TornPart;
 pub use states::{ChosenImage, LostBytes, TornBytes};
 
 /// Distinguishes crash images: equal for equal images only.

@@ -74,6 +74,7 @@ mod symbols;
 mod test_configuration;
 mod tested_behaviours;
 mod token;
+mod torn_words;
 mod trial;
 mod uncrashed_recovery;
 mod uniform_failures;

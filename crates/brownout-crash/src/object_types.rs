@@ -38,6 +38,7 @@ use crate::progress::{ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
 use follower::Follower;
 
+pub use allocations::heap_functions;
 pub use names::{FieldStep, TypeNames};
 pub use store_types::{StoreTypes, TypeSource, TypedShare};
 
@@ -66,6 +67,8 @@ pub struct TypedStore {
     pub field: FieldId,
     /// The array indices on the path of the field, outermost first.
     pub indices: Vec<u32>,
+    /// Distinguishes objects that an allocator has placed there one after the other.
+    pub generation: u32,
 }
 
 /// Determines the types of all stores of a run whose target was started in `directory`, as far as the observer allows. What debug

@@ -9,7 +9,8 @@
 //! Can miss: mistakes that a change brings which alters no such line, no field, no order, and not recovery: if a value is
 //! computed differently elsewhere, for example.
 
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -49,11 +50,13 @@ impl TestedBehaviour {
         }
     }
 
-    /// Whether it is the same behaviour, whatever the run.
-    fn is_same(&self, other: &Self) -> bool {
-        self.circumstances == other.circumstances
-            && self.shape == other.shape
-            && self.code == other.code
+    /// What is equal for the same behaviour, whatever the run.
+    fn identity(&self) -> (String, NamedShape, BTreeSet<CodeDigest>) {
+        (
+            self.circumstances.clone(),
+            self.shape.clone(),
+            self.code.clone(),
+        )
     }
 }
 
@@ -77,14 +80,22 @@ impl TestedBehaviours {
     /// Adds what a test of this configuration has shown. A new result replaces an older one of the same behaviour.
     pub fn add(&mut self, tested: Vec<TestedBehaviour>, configuration: &TestConfiguration) {
         let circumstances = circumstances(configuration);
+        let tested = tested.into_iter().map(|new| TestedBehaviour {
+            circumstances: circumstances.clone(),
+            trace: configuration.trace,
+            ..new
+        });
+        let mut places: HashMap<_, usize> = HashMap::new();
+        let known = self.0.iter().enumerate();
+        places.extend(known.map(|(place, known)| (known.identity(), place)));
         for new in tested {
-            let new = TestedBehaviour {
-                circumstances: circumstances.clone(),
-                trace: configuration.trace,
-                ..new
-            };
-            self.0.retain(|known| !known.is_same(&new));
-            self.0.push(new);
+            match places.entry(new.identity()) {
+                Entry::Occupied(known) => self.0[*known.get()] = new,
+                Entry::Vacant(place) => {
+                    place.insert(self.0.len());
+                    self.0.push(new);
+                }
+            }
         }
     }
 
@@ -116,32 +127,49 @@ fn circumstances(configuration: &TestConfiguration) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct EarlierTests<'m> {
     comparison: ShapeComparison,
-    known: Vec<(&'m TestedBehaviour, ComparableShape)>,
+    /// Those that passed.
+    passed: Vec<(&'m TestedBehaviour, ComparableShape)>,
+    /// For each piece of code, those that have it, as numbers.
+    by_code: HashMap<CodeDigest, Vec<usize>>,
+    failed: HashSet<(&'m NamedShape, &'m BTreeSet<CodeDigest>)>,
 }
 
 impl<'m> EarlierTests<'m> {
     pub(crate) fn new(memory: &'m TestedBehaviours) -> Self {
-        let mut comparison = ShapeComparison::default();
-        let known = memory.0.iter();
-        let known = known.map(|known| (known, comparison.add(&known.shape)));
-        Self {
-            known: known.collect(),
-            comparison,
+        let mut earlier = Self::default();
+        for known in &memory.0 {
+            if !known.passed {
+                earlier.failed.insert((&known.shape, &known.code));
+                continue;
+            }
+            let number = earlier.passed.len();
+            for code in &known.code {
+                earlier.by_code.entry(*code).or_default().push(number);
+            }
+            let shape = earlier.comparison.add(&known.shape);
+            earlier.passed.push((known, shape));
         }
+        earlier
     }
 
     /// Whether a behaviour needs no test.
     pub(crate) fn cover(&mut self, shape: &NamedShape, code: &BTreeSet<CodeDigest>) -> bool {
-        let comparable = self.comparison.add(shape);
-        let mut is_covered = false;
-        for (known, known_shape) in &self.known {
-            if !known.passed && known.shape == *shape && known.code == *code {
-                return false;
-            }
-            is_covered |=
-                known.passed && known_shape.represents(&comparable) && known.code.is_superset(code);
+        if self.failed.contains(&(shape, code)) {
+            return false;
         }
-        is_covered
+        let comparable = self.comparison.add(shape);
+        let covers = |number: usize| {
+            let (known, known_shape) = &self.passed[number];
+            known.code.is_superset(code) && known_shape.represents(&comparable)
+        };
+        // Those that have all of its code have the piece that the fewest have.
+        let with = code
+            .iter()
+            .map(|code| self.by_code.get(code).map_or(&[][..], Vec::as_slice));
+        match with.min_by_key(|numbers| numbers.len()) {
+            Some(rarest) => rarest.iter().copied().any(covers),
+            None => (0..self.passed.len()).any(covers),
+        }
     }
 }
 

@@ -14,9 +14,11 @@
 //!
 //! Deviations from Squint: the order of stores to one line is a constraint like a guarantee when behaviours are compared; array indices are
 //! numbered by the order in which a behaviour touches them, and the updates of a field by a behaviour are distinguished by their order.
-//! Otherwise each slot of an array would be a behaviour of its own.
+//! Otherwise each slot of an array would be a behaviour of its own. An object ends when its memory is freed or allocated again (C2). Both
+//! criteria of C3 apply to the whole instance, each as if the other had ended nothing (`epochs`).
 //!
-//! Can miss: behaviours of stores whose type is not known; order between threads.
+//! Can miss: behaviours of stores whose type is not known; that memory without a known allocator holds another object of the same type;
+//! order between threads, which also lets a store of another thread end no epoch.
 
 mod epochs;
 mod fields;

@@ -46,11 +46,13 @@ pub enum Purpose {
     },
     /// It allocates persistent memory outside of transactions.
     Allocate {
-        /// The index of the argument that is the size.
-        size: u8,
+        /// The size of the memory.
+        size: AllocatedSize,
         /// How the caller learns where the memory is.
         result: AllocationResult,
     },
+    /// It frees persistent memory outside of transactions.
+    Free(FreedObject),
     /// It waits for the end of the thread that its first argument identifies, and returns 0 if the thread has ended.
     ThreadJoin,
     /// It sends data out of the process, to the descriptor that is its first argument.
@@ -110,6 +112,30 @@ impl Acquired {
             Acquired::Always => true,
         }
     }
+}
+
+/// What the arguments of an allocation say about its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AllocatedSize {
+    /// The argument with this index is the size.
+    Argument(u8),
+    /// The arguments with these indices are the number of objects and the size of each.
+    Product(u8, u8),
+    /// Nothing.
+    Unknown,
+}
+
+/// What the arguments of a call say about the object that it frees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FreedObject {
+    /// The argument with this index is its address.
+    Address(u8),
+    /// The argument with this index is its offset in the pool that is the first argument.
+    Offset(u8),
+    /// Its identifier is where the argument with this index points to.
+    Identified(u8),
 }
 
 /// How an allocation is returned.

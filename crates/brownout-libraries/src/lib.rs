@@ -6,6 +6,7 @@
 //!   the user or a library.
 //! - [`Function`]: a function whose calls an analysis can have recorded, with its [`Purpose`]. An analysis declares
 //!   which of them it needs; the command line passes the union to the engine.
+//! - [`HeapCall`]: a call that allocates or frees, and what it has done.
 //! - [`FrameName`]: what the name of a function in a call stack says.
 //! - [`MemoryFunction`]: what a function does to memory, for analyses that read code and sources.
 //! - [`SourceCalls`]: how sources that use a library flush, fence and log.
@@ -20,6 +21,7 @@
 
 mod frame_name;
 mod function;
+mod heap;
 mod identifier;
 mod library;
 mod memory_function;
@@ -32,9 +34,10 @@ pub use frame_name::{
     is_start_function, is_thin_entry,
 };
 pub use function::{
-    Acquired, AllocationResult, Function, LockFunction, LockOrder, OrderFunction, Purpose,
-    function, functions,
+    Acquired, AllocatedSize, AllocationResult, FreedObject, Function, LockFunction, LockOrder,
+    OrderFunction, Purpose, function, functions,
 };
+pub use heap::{HeapCall, HeapEffect, HeapFunction, heap_function};
 pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
 pub use library::{
     Library, LibraryRole, is_binding_source, is_library_header, is_library_module, library_modules,

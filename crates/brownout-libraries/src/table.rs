@@ -6,7 +6,8 @@
 
 use crate::frame_name::{FrameMeaning, FrameName};
 use crate::function::{
-    Acquired, AllocationResult, Function, LockFunction, LockOrder, OrderFunction, Purpose,
+    Acquired, AllocatedSize, AllocationResult, FreedObject, Function, LockFunction, LockOrder,
+    OrderFunction, Purpose,
 };
 use crate::identifier::ObjectIdentifier;
 use crate::library::{Library, LibraryRole};
@@ -296,6 +297,12 @@ pub const LIBRARIES: &[Library] = &[
             allocates_identified("pmemobj_alloc"),
             allocates_identified("pmemobj_xalloc"),
             allocates_identified("pmemobj_zalloc"),
+            allocates_identified("pmemobj_realloc"),
+            allocates_identified("pmemobj_zrealloc"),
+            copies_identified("pmemobj_strdup"),
+            copies_identified("pmemobj_wcsdup"),
+            frees("pmemobj_free", 1, FreedObject::Identified(0)),
+            frees("pmemobj_defer_free", 3, FreedObject::Offset(2)),
             tx("pmemobj_reserve", 4, TxFunction::Reserve),
             tx("pmemobj_xreserve", 4, TxFunction::Reserve),
             // `pmemobj_root` calls it.
@@ -381,8 +388,16 @@ pub const LIBRARIES: &[Library] = &[
     Library {
         modules: &["libmemkind.so", "libvmem.so"],
         functions: &[
-            allocates_memory("memkind_malloc"),
-            allocates_memory("vmem_malloc"),
+            allocates_memory("memkind_malloc", 2, AllocatedSize::Argument(1)),
+            allocates_memory("memkind_calloc", 3, AllocatedSize::Product(1, 2)),
+            allocates_memory("memkind_realloc", 3, AllocatedSize::Argument(2)),
+            frees("memkind_free", 2, FreedObject::Address(1)),
+            allocates_memory("vmem_malloc", 2, AllocatedSize::Argument(1)),
+            allocates_memory("vmem_calloc", 3, AllocatedSize::Product(1, 2)),
+            allocates_memory("vmem_realloc", 3, AllocatedSize::Argument(2)),
+            allocates_memory("vmem_aligned_alloc", 3, AllocatedSize::Argument(2)),
+            allocates_memory("vmem_strdup", 2, AllocatedSize::Unknown),
+            frees("vmem_free", 2, FreedObject::Address(1)),
         ],
         ..NONE
     },
@@ -511,27 +526,43 @@ const fn creates_pool(name: &'static str) -> Function {
     }
 }
 
-/// The arguments are the pool, where the identifier is to be stored, and the size.
+/// The arguments are the pool, where the identifier is to be stored, the size, and the number of the type.
 const fn allocates_identified(name: &'static str) -> Function {
+    identifies(name, AllocatedSize::Argument(2))
+}
+
+/// The arguments are the pool, where the identifier is to be stored, what is copied, and the number of the type.
+const fn copies_identified(name: &'static str) -> Function {
+    identifies(name, AllocatedSize::Unknown)
+}
+
+const fn identifies(name: &'static str, size: AllocatedSize) -> Function {
     Function {
         name,
-        arguments: 3,
+        arguments: 4,
         purpose: Purpose::Allocate {
-            size: 2,
+            size,
             result: AllocationResult::Identifier(1),
         },
     }
 }
 
-/// The arguments are the heap and the size.
-const fn allocates_memory(name: &'static str) -> Function {
+const fn allocates_memory(name: &'static str, arguments: u8, size: AllocatedSize) -> Function {
     Function {
         name,
-        arguments: 2,
+        arguments,
         purpose: Purpose::Allocate {
-            size: 1,
+            size,
             result: AllocationResult::Address,
         },
+    }
+}
+
+const fn frees(name: &'static str, arguments: u8, freed: FreedObject) -> Function {
+    Function {
+        name,
+        arguments,
+        purpose: Purpose::Free(freed),
     }
 }
 

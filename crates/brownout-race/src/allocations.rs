@@ -1,48 +1,27 @@
 //! Calls that allocate persistent memory, inside and outside of libpmemobj transactions.
 
-use brownout_libraries::{AllocationResult, Purpose, TxFunction};
+use brownout_libraries::{HeapCall, HeapEffect, HeapFunction, TxFunction};
 use brownout_trace::{Address, CallArguments, Definitions, FunctionId};
-
-/// The offset of an object in its pool, in an identifier of libpmemobj.
-const OFFSET_IN_IDENTIFIER: u64 = 8;
-
-/// What a call means for allocations.
-#[derive(Clone, Copy, Debug)]
-enum AllocationMeaning {
-    Transaction(TxFunction),
-    Allocate { size: u8, result: AllocationResult },
-}
 
 /// Finds the functions by their numbers in the trace.
 #[derive(Debug, Default)]
 pub(crate) struct AllocationFunctions {
-    known: Vec<Option<Option<AllocationMeaning>>>,
+    known: Vec<Option<Option<HeapFunction>>>,
 }
 
 impl AllocationFunctions {
-    fn get(
-        &mut self,
-        function: FunctionId,
-        definitions: &Definitions,
-    ) -> Option<AllocationMeaning> {
+    fn get(&mut self, function: FunctionId, definitions: &Definitions) -> Option<HeapFunction> {
         let index = function.0 as usize;
         if self.known.len() <= index {
             self.known.resize(index + 1, None);
         }
         if self.known[index].is_none() {
-            let row = brownout_libraries::function(definitions.function(function)?);
-            let meaning = row.and_then(|row| match row.purpose {
-                Purpose::Transaction(
-                    function @ (TxFunction::Begin
-                    | TxFunction::Allocate { .. }
-                    | TxFunction::Reserve),
-                ) => Some(AllocationMeaning::Transaction(function)),
-                Purpose::Allocate { size, result } => {
-                    Some(AllocationMeaning::Allocate { size, result })
-                }
-                _ => None,
-            });
-            self.known[index] = Some(meaning);
+            let allocates = |function: &HeapFunction| {
+                let others = [TxFunction::Root, TxFunction::Free].map(HeapFunction::Transaction);
+                !others.contains(function) && !matches!(function, HeapFunction::Free(_))
+            };
+            let meaning = brownout_libraries::heap_function(definitions.function(function)?);
+            self.known[index] = Some(meaning.filter(allocates));
         }
         self.known[index]?
     }
@@ -52,10 +31,7 @@ impl AllocationFunctions {
 #[derive(Clone, Copy, Debug)]
 struct OpenAllocation {
     function: FunctionId,
-    args: CallArguments,
-    meaning: AllocationMeaning,
-    /// What was stored as the offset in the identifier.
-    offset: u64,
+    call: HeapCall,
 }
 
 /// The allocations of a thread.
@@ -74,19 +50,14 @@ impl Allocations {
         functions: &mut AllocationFunctions,
         definitions: &Definitions,
     ) {
-        let Some(meaning) = functions.get(function, definitions) else {
-            return;
-        };
-        if let AllocationMeaning::Transaction(TxFunction::Begin) = meaning {
-            self.pool = args.get(0);
-            return;
+        match functions.get(function, definitions) {
+            None => {}
+            Some(HeapFunction::Transaction(TxFunction::Begin)) => self.pool = args.get(0),
+            Some(meaning) => self.open.push(OpenAllocation {
+                function,
+                call: HeapCall::new(meaning, args.as_slice()),
+            }),
         }
-        self.open.push(OpenAllocation {
-            function,
-            args,
-            meaning,
-            offset: 0,
-        });
     }
 
     /// The address and length of what a call has allocated that returns now.
@@ -97,42 +68,21 @@ impl Allocations {
     ) -> Option<(Address, u64)> {
         let mut open = self.open.iter();
         let index = open.rposition(|call| call.function == function)?;
-        let call = self.open.remove(index);
-        let value = value?;
-        let (addr, len) = match call.meaning {
-            AllocationMeaning::Transaction(function) => {
-                function.object(self.pool, call.args.as_slice(), value)?
-            }
-            AllocationMeaning::Allocate { size, result } => {
-                let addr = match result {
-                    AllocationResult::Address => value[0],
-                    _ if call.offset == 0 => return None,
-                    _ => call.args.get(0).wrapping_add(call.offset),
-                };
-                (addr, call.args.get(size.into()))
-            }
-        };
-        (addr != 0 && len > 0).then_some((Address(addr), len))
+        let call = self.open.remove(index).call;
+        match call.returned(self.pool, value?)? {
+            HeapEffect::Allocated {
+                address,
+                size: Some(size),
+            } => (address != 0 && size > 0).then_some((Address(address), size)),
+            _ => None,
+        }
     }
 
     /// The thread stores bytes, perhaps the identifier of what it allocates.
     #[inline]
     pub(crate) fn stored(&mut self, addr: Address, bytes: &[u8]) {
-        for call in &mut self.open {
-            let AllocationMeaning::Allocate {
-                result: AllocationResult::Identifier(argument),
-                ..
-            } = call.meaning
-            else {
-                continue;
-            };
-            let identifier = call.args.get(argument.into());
-            let place = identifier.wrapping_add(OFFSET_IN_IDENTIFIER);
-            let skipped = place.checked_sub(addr.0);
-            let rest = skipped.and_then(|skipped| bytes.get(usize::try_from(skipped).ok()?..));
-            if let Some(word) = rest.and_then(|rest| rest.first_chunk::<8>()) {
-                call.offset = u64::from_le_bytes(*word);
-            }
+        for open in &mut self.open {
+            open.call.stored(addr.0, bytes);
         }
     }
 }

@@ -32,6 +32,12 @@ pub struct CrashCoverage {
     pub orders: Covered,
     /// Update behaviours that are tried in all orders: those that represent others, and those at code that no other reaches.
     pub behaviours: Covered,
+    /// Those of them of which a crash can leave more states than were tried: samples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub behaviours_sampled: u64,
+    /// How the types of objects were determined by which update behaviours are found, if they were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stores_typed: Option<StoresTyped>,
     /// Whether update behaviours are to be tried and were not looked for, because the time limit was reached.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub behaviours_unknown: bool,
@@ -218,6 +224,50 @@ impl ExplorationCoverage {
     }
 }
 
+/// For how many stores to persistent files the type of the object is known, by how it was determined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoresTyped {
+    /// By debug information.
+    pub debug_information: u64,
+    /// By the call that allocated the object.
+    pub allocation: u64,
+    /// From the instructions and offsets that access the object.
+    pub structural: u64,
+    /// Stores without a type: no update behaviour has them.
+    pub none: u64,
+}
+
+/// `object types are known for 210 of 220 stores: 200 by debug information, 10 by allocation`
+impl fmt::Display for StoresTyped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            debug_information,
+            allocation,
+            structural,
+            none,
+        } = *self;
+        let typed = debug_information + allocation + structural;
+        let of = typed + none;
+        let ending = if of == 1 { "" } else { "s" };
+        write!(
+            f,
+            "object types are known for {typed} of {of} store{ending}"
+        )?;
+        let sources = [
+            ("debug information", debug_information),
+            ("allocation", allocation),
+            ("pattern of accesses", structural),
+        ];
+        let known = sources.into_iter().filter(|(_, count)| *count > 0);
+        for (number, (source, count)) in known.enumerate() {
+            let joint = if number == 0 { ":" } else { "," };
+            write!(f, "{joint} {count} by {source}")?;
+        }
+        Ok(())
+    }
+}
+
 /// A part of a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Covered {
@@ -255,6 +305,11 @@ impl fmt::Display for CrashCoverage {
             }
             let (tried, all) = (covered.tried, number_of(covered.of, noun));
             write!(f, "{before}{tried} of {all}{after}")?;
+        }
+        if self.behaviours_sampled > 0 {
+            let (sampled, of) = (self.behaviours_sampled, self.behaviours.of);
+            let ending = if of == 1 { "" } else { "s" };
+            write!(f, " ({sampled} of {of} update behaviour{ending} sampled)")?;
         }
         match self.behaviours_tested_earlier {
             0 => {}
@@ -295,6 +350,14 @@ mod tests {
             "1 of 1 failure point, 210 of 917 occurrences (4 more update behaviours were tested by earlier runs)"
         );
         coverage.behaviours_tested_earlier = 0;
+        coverage.behaviours = Covered::new(9, 9);
+        coverage.behaviours_sampled = 2;
+        assert_eq!(
+            coverage.to_string(),
+            "1 of 1 failure point, 210 of 917 occurrences, 9 of 9 update behaviours (2 of 9 update behaviours sampled)"
+        );
+        coverage.behaviours = Covered::default();
+        coverage.behaviours_sampled = 0;
         coverage.stores = Covered::new(0, 3);
         assert!(
             coverage
@@ -330,5 +393,24 @@ mod tests {
             "1 of 1 failure point in all states (45 of 46 crash times, 1 of 1 crash inside recovery, \
              0 of 3 crashes inside recovery 2, about 10^3.2 states)"
         );
+    }
+
+    #[test]
+    fn sources_of_types_are_named_if_there_are_any() {
+        let mut typed = StoresTyped {
+            debug_information: 200,
+            structural: 10,
+            none: 10,
+            ..StoresTyped::default()
+        };
+        assert_eq!(
+            typed.to_string(),
+            "object types are known for 210 of 220 stores: 200 by debug information, 10 by pattern of accesses"
+        );
+        typed = StoresTyped {
+            none: 1,
+            ..StoresTyped::default()
+        };
+        assert_eq!(typed.to_string(), "object types are known for 0 of 1 store");
     }
 }

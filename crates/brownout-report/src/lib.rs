@@ -45,7 +45,7 @@ pub use baseline::{Baseline, BaselineError};
 pub use conclusion::{Conclusion, Problem, RunEnd};
 pub use coverage::{CoverageReport, FileCoverage, FunctionCoverage};
 pub use crash_coverage::{
-    Covered, CrashCoverage, ExplorationCoverage, ExploredPoint, SharedStartCoverage,
+    Covered, CrashCoverage, ExplorationCoverage, ExploredPoint, SharedStartCoverage, StoresTyped,
 };
 pub use evidence::{ByteRange, Evidence, JoinedFinding, Value};
 pub use failure_marks::{distinguish_lost_stores, without_numbers};

@@ -3,7 +3,11 @@
 //! Each program is checked with each strategy, in its last build. The time is from the start of brownout, recording included, until the
 //! journal has the first crash from which recovery fails. The journal is looked at every millisecond. Programs that choose a strategy
 //! themselves are left out, and so are those whose recovery passes with both strategies.
+//!
+//! All bugs of `prefix` must be among those of `auto`. A bug is the line of the program at which recovery fails; `auto` may name it in a
+//! finding that is about several lines.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +15,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use brownout_corpus::{Built, Harness, Program, discover};
+use brownout_corpus::{
+    Built, Harness, Program, ReportedFinding, discover, line_of, lines_of, read_findings,
+};
 use serde_json::Value;
 
 use super::crash::own_directory;
@@ -20,10 +26,18 @@ use crate::shell::{root, target_dir};
 
 const STRATEGIES: [&str; 2] = ["auto", "prefix"];
 const JOURNAL: &str = "out/crash.jsonl";
+const FINDINGS: &str = "out/findings.jsonl";
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// For each strategy, when it found the first bug, if it did.
 type Times = [Option<Duration>; STRATEGIES.len()];
+
+/// What a strategy has found in a program.
+#[derive(Default)]
+struct Found {
+    first: Option<Duration>,
+    findings: Vec<ReportedFinding>,
+}
 
 pub fn run(brownout: &Path, limit: usize) -> Result<()> {
     let mut programs = discover(&root().join("corpus"))?;
@@ -41,21 +55,46 @@ pub fn run(brownout: &Path, limit: usize) -> Result<()> {
     println!("\ntime to the first bug, in seconds");
     println!("{:<44} {:>10} {:>10}", "program", "auto", "prefix");
     let mut rows: Vec<Times> = Vec::new();
+    let mut missed = 0;
     for program in &programs {
         let build = program.builds.last().context("a program has a build")?;
         let built = harness.build(program, build)?;
-        let mut times = Times::default();
-        for (time, strategy) in times.iter_mut().zip(STRATEGIES) {
-            *time = first_bug(&harness, &built, strategy, limit, &place)?;
-        }
+        let [auto, prefix] =
+            STRATEGIES.map(|strategy| first_bug(&harness, &built, strategy, limit, &place));
+        let (auto, prefix) = (auto?, prefix?);
+        let times = [auto.first, prefix.first];
         if times.iter().any(Option::is_some) {
             let [auto, prefix] = times.map(shown);
             println!("{:<44} {auto:>10} {prefix:>10}", program.name);
             rows.push(times);
         }
+        for line in missed_lines(&auto.findings, &prefix.findings, &program.source) {
+            println!("  `prefix` finds a bug at line {line}, and `auto` does not");
+            missed += 1;
+        }
     }
     fs::remove_dir_all(&place)?;
-    print_summary(&rows)
+    print_summary(&rows)?;
+    if missed > 0 {
+        bail!("`auto` misses {missed} bugs that `prefix` finds");
+    }
+    Ok(())
+}
+
+/// The lines at which `prefix` finds that recovery fails, and which no finding of `auto` names.
+fn missed_lines(
+    auto: &[ReportedFinding],
+    prefix: &[ReportedFinding],
+    source: &Path,
+) -> BTreeSet<u32> {
+    let fails = |finding: &&ReportedFinding| finding.rule.starts_with("recovery-");
+    let found = prefix.iter().filter(fails);
+    let found = found.filter_map(|finding| line_of(finding, source));
+    let named = auto.iter().filter(fails);
+    let named: BTreeSet<u32> = named
+        .flat_map(|finding| lines_of(finding, source))
+        .collect();
+    found.filter(|line| !named.contains(line)).collect()
 }
 
 /// Whether a program has a mistake and a recovery, and leaves the strategy open.
@@ -104,14 +143,14 @@ fn shown(time: Option<Duration>) -> String {
     time.map_or("-".to_owned(), |time| format!("{:.3}", time.as_secs_f64()))
 }
 
-/// Checks a program; when the first bug was found.
+/// Checks a program.
 fn first_bug(
     harness: &Harness,
     built: &Built,
     strategy: &str,
     limit: usize,
     place: &Path,
-) -> Result<Option<Duration>> {
+) -> Result<Found> {
     let scratch = place.join(format!(
         "{}-{strategy}",
         built.program.name.replace('/', "-")
@@ -148,8 +187,12 @@ fn first_bug(
     if !matches!(status.code(), Some(0 | 1 | 3)) {
         bail!("{} with `{strategy}`: {status}", built.title());
     }
+    let findings = fs::read_to_string(scratch.join(FINDINGS)).unwrap_or_default();
     fs::remove_dir_all(&scratch)?;
-    Ok(found)
+    Ok(Found {
+        first: found,
+        findings: read_findings(&findings)?,
+    })
 }
 
 /// Whether a journal has a trial that failed. There may be none yet, and its last line may be incomplete.
@@ -173,6 +216,22 @@ mod tests {
         assert!(!is_failure(r#"{"event":1,"verdict":"passed"}"#));
         assert!(!is_failure(r#"{"event":1,"verdict":"fai"#));
         assert!(!is_failure(r#"{"cause_of":1,"failure":{}}"#));
+    }
+
+    #[test]
+    fn a_bug_of_prefix_that_auto_does_not_name_is_missed() {
+        let finding = |lines: [u32; 2]| {
+            let [first, second] = lines;
+            let text = format!(
+                r#"{{"rule":"recovery-failed","severity":"bug","stacks":[
+                    {{"frames":[{{"file":"/kv.c","line":{first}}}]}},{{"frames":[{{"file":"/kv.c","line":{second}}}]}}]}}"#
+            );
+            read_findings(&text.replace('\n', "")).expect("it is a finding")
+        };
+        let missed =
+            |auto, prefix| missed_lines(&finding(auto), &finding(prefix), Path::new("/kv.c"));
+        assert!(missed([7, 9], [9, 3]).is_empty());
+        assert_eq!(missed([7, 9], [3, 9]), BTreeSet::from([3]));
     }
 
     #[test]

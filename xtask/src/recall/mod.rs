@@ -1,9 +1,11 @@
 //! `cargo xtask recall`: how many of the bugs that the strategy `exhaustive` finds `representative` finds, and with how many executions.
 //!
 //! Programs are [generated] and checked with both strategies. A bug is a source line: that of the store which a crash loses and recovery
-//! needs, or of the failure point if no store is named. Only programs count that `exhaustive` has explored completely.
+//! needs, or of the failure point if no store is named. Only programs count that `exhaustive` has explored completely. For each bug that
+//! is missed, the [journals](missed) show why: which image it needs, and which images `representative` has tried at that instant.
 
 mod generated;
+mod missed;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -15,6 +17,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use self::generated::Generator;
+use self::missed::JournalTrial;
 use crate::args::Args;
 use crate::cpu::Flushes;
 use crate::parallel;
@@ -35,6 +38,7 @@ struct Tested {
     bugs: BTreeSet<u64>,
     executions: u64,
     is_complete: bool,
+    journal: Vec<JournalTrial>,
 }
 
 /// What both have found.
@@ -90,6 +94,13 @@ fn report(results: &[Compared], seed: u64) -> f64 {
         if !missed.is_empty() {
             let number = case.number;
             println!("case {number}: not found: lost stores of lines {missed:?}");
+            for line in missed.iter().copied() {
+                let tried = &case.representative.journal;
+                println!(
+                    "  {}",
+                    missed::explain(*line, &case.exhaustive.journal, tried)
+                );
+            }
             println!("  again: cargo xtask recall --seed {seed} --only {number}");
         }
         bugs += case.exhaustive.bugs.len();
@@ -193,6 +204,7 @@ fn test(brownout: &Path, strategy: &str, directory: &Path) -> Result<Tested> {
         bugs,
         executions: executions.context("run.json does not say how often recovery ran")?,
         is_complete: crash["complete"] == true,
+        journal: missed::trials(&fs::read_to_string(out.join("crash.jsonl"))?),
     })
 }
 

@@ -46,6 +46,22 @@ pub struct TornBytes {
     pub len: u64,
 }
 
+/// A store of which a state has only some words in a unit, which is a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TornPart {
+    pub(crate) unit: (FileId, u64),
+    pub(crate) store: EventIndex,
+    /// The words that are there, as a set of bits.
+    pub(crate) words: u8,
+}
+
+impl TornPart {
+    fn bytes(self) -> ByteMask {
+        let Self { words, .. } = self;
+        TornStore { store: 0, words }.bytes()
+    }
+}
+
 /// What a state loses of a unit.
 #[derive(Clone, Copy)]
 enum Without {
@@ -171,25 +187,27 @@ impl ImageBuilder<'_> {
 
     /// The state that has what is guaranteed and the stores that `keeps` accepts, of the given units or of all; other units have all their
     /// stores. `keeps` is asked with the unit, the event of the store, and whether a crash keeps it independently of other
-    /// stores. `None` if no crash now leaves that state.
+    /// stores. The part that is torn is not asked for. `None` if no crash now leaves that state.
     pub(crate) fn choice_with(
         &self,
         units: Option<&BTreeSet<(FileId, u64)>>,
+        torn: Option<TornPart>,
         keeps: impl Fn((FileId, u64), EventIndex, bool) -> bool,
         definitions: &Definitions,
     ) -> Option<Choice> {
         let persistency = self.persistency.as_ref()?;
+        let tearing = torn.map_or(Tearing::Whole, |_| Tearing::Words);
         let of_unit = |&(file, start): &(FileId, u64)| {
-            persistency.crash_states_in(file, start..start + 1, Tearing::Whole)
+            persistency.crash_states_in(file, start..start + 1, tearing)
         };
         let all: Vec<CrashStates<PartId>> = match units {
             Some(units) => units.iter().map(of_unit).collect(),
-            None => vec![persistency.crash_states(Tearing::Whole)],
+            None => vec![persistency.crash_states(tearing)],
         };
         let holders = self.holders(definitions);
         let mut chosen = Choice {
             profile: persistency.profile().name.to_owned(),
-            tearing: Tearing::Whole,
+            tearing,
             others: OtherLines::Newest,
             lines: Vec::new(),
         };
@@ -200,13 +218,20 @@ impl ImageBuilder<'_> {
                 .map(|unit| {
                     let address = unit.address();
                     let key = (FileId(address.space.0), address.offset);
-                    unit.state_with(|part| {
-                        let event = persistency.part(unit.parts()[part].tag).event;
-                        unit.is_guaranteed(part) || keeps(key, event, unit.is_optional(part))
+                    unit.state_of(|part| {
+                        let bytes = unit.parts()[part].bytes;
+                        let store = persistency.part(unit.parts()[part].tag).event;
+                        let is_torn = |torn: &TornPart| (torn.unit, torn.store) == (key, store);
+                        match torn.filter(is_torn) {
+                            _ if unit.is_guaranteed(part) => bytes,
+                            Some(torn) => bytes.and(torn.bytes()),
+                            None if keeps(key, store, unit.is_optional(part)) => bytes,
+                            None => ByteMask::NONE,
+                        }
                     })
                 })
                 .collect();
-            let named = name(persistency, Tearing::Whole, &holders, &states, &state?);
+            let named = name(persistency, tearing, &holders, &states, &state?);
             chosen.lines.extend(named.lines);
         }
         chosen.lines.sort();

@@ -174,6 +174,7 @@ impl Fields {
             ty,
             field: names.field(ty, &steps),
             indices,
+            generation: store.generation,
         })
     }
 }

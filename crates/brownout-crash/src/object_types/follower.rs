@@ -29,6 +29,16 @@ struct FollowedStore {
     at: ObjectId,
     len: u64,
     address: StoreAddress,
+    /// The start and the generation of the allocated object that it changes.
+    allocated: Option<(u64, u32)>,
+}
+
+impl FollowedStore {
+    /// The generation of the object at `start` that it changes: 0 if that is not, or not only, what a call has allocated.
+    fn generation(&self, start: u64) -> u32 {
+        let inside = self.allocated.filter(|&(allocated, _)| start >= allocated);
+        inside.map_or(0, |(_, generation)| generation)
+    }
 }
 
 /// Stores of one calling context whose object is not known yet. A copy may store its end before its start.
@@ -73,6 +83,7 @@ impl<'s> Follower<'s> {
         self.addresses.observe(event);
         match event.kind {
             EventKind::Store { addr, bytes, .. } => {
+                (self.allocations).observe(event, definitions, &mut self.addresses);
                 let address = self.addresses.of(event, definitions);
                 self.mapped(event, definitions, addr, bytes, address);
             }
@@ -144,6 +155,7 @@ impl<'s> Follower<'s> {
             at,
             len: bytes.len() as u64,
             address,
+            allocated: self.allocations.generation(at.file, at.offset),
         };
         match self.object_of(&store) {
             Some(object) => {
@@ -241,6 +253,7 @@ impl<'s> Follower<'s> {
         source: TypeSource,
     ) -> Vec<ReferenceAt> {
         let FollowedStore { event, at, len, .. } = *store;
+        let generation = store.generation(object.start);
         let (types, names) = (&mut self.addresses.pointers.types, &mut self.result.names);
         let ty = self.fields.type_of(object.ty, types, names);
         let offset = at.offset - object.start;
@@ -254,6 +267,7 @@ impl<'s> Follower<'s> {
             ty,
             field: found.field,
             indices: found.indices.clone(),
+            generation,
         };
         self.result.add(event, store, source);
         references
@@ -407,6 +421,7 @@ impl<'s> Follower<'s> {
                 },
                 len: store.len,
                 address: StoreAddress::Unknown,
+                allocated: Some((allocation.start, allocation.generation)),
             };
             let Some(ty) = self.allocations.type_of(allocation.class) else {
                 let (addresses, result) = (&self.addresses, &mut self.result);

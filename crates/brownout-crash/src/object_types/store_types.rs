@@ -3,6 +3,7 @@
 
 use brownout_trace::EventIndex;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::{TypeNames, TypedStore};
 
@@ -21,7 +22,7 @@ pub enum TypeSource {
 }
 
 /// How many stores have a type, by how it was determined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TypedShare {
     pub debug_info: u64,
     pub allocation: u64,
@@ -31,6 +32,7 @@ pub struct TypedShare {
 }
 
 impl TypedShare {
+    /// All stores.
     pub fn stores(&self) -> u64 {
         self.typed() + self.none
     }
@@ -154,6 +156,7 @@ mod tests {
             ty,
             field,
             indices: Vec::new(),
+            generation: 0,
         };
         types.add(EventIndex(7), store(64), TypeSource::DebugInfo);
         types.add(EventIndex(3), store(64), TypeSource::Structural);

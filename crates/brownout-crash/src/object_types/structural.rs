@@ -176,8 +176,9 @@ impl Structural {
                 offset: start,
             };
             let offset = place.offset.wrapping_sub(first).unsigned_abs();
-            let field = (at, ty, offset, place.index);
-            add(result, store.event, field, TypeSource::Structural);
+            let field = (ty, offset, place.index);
+            // An allocated object has the type of its allocation instead.
+            add(result, store.event, (at, 0), field, TypeSource::Structural);
         }
     }
 
@@ -229,7 +230,12 @@ impl Structural {
         addresses: &StoreAddresses,
         result: &mut StoreTypes,
     ) {
-        let Allocation { start, size, class } = store.allocation;
+        let Allocation {
+            start,
+            size,
+            class,
+            generation,
+        } = store.allocation;
         let ty = *self.types.entry(class).or_insert_with(|| {
             let name = match class {
                 AllocationClass::Number(_, number) => format!("object of type number {number}"),
@@ -244,8 +250,9 @@ impl Structural {
             file: store.file,
             offset: start,
         };
-        let field = (at, ty, store.at - start, None);
-        add(result, store.event, field, TypeSource::Allocation);
+        let field = (ty, store.at - start, None);
+        let source = TypeSource::Allocation;
+        add(result, store.event, (at, generation), field, source);
     }
 }
 
@@ -269,7 +276,8 @@ fn element(class: u32, store: &InferredStore) -> Option<FieldPlace> {
 fn add(
     result: &mut StoreTypes,
     event: EventIndex,
-    (object, ty, offset, index): (ObjectId, TypeId, u64, Option<u32>),
+    (object, generation): (ObjectId, u32),
+    (ty, offset, index): (TypeId, u64, Option<u32>),
     source: TypeSource,
 ) {
     let name = format!("[+{offset}]");
@@ -286,6 +294,7 @@ fn add(
         ty,
         field,
         indices: index.into_iter().collect(),
+        generation,
     };
     result.add(event, store, source);
 }

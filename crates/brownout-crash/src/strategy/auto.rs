@@ -3,8 +3,9 @@
 //! 1. Each failure point once, at its first occurrence, as [`prefix`](super::prefix) does. The test is incomplete before
 //!    that is done.
 //! 2. The first images of each of the [suspects](crate::suspect) of lint: its stores are lost, or persist in another order.
-//! 3. In turns, the [representatives](super::representative) of the updates of objects in all orders in which they can persist; and what
-//!    differs most, and then all others, as [`further`](super::further) says.
+//! 3. The [representatives](super::representative) of the updates of objects in all orders in which they can persist; and what
+//!    differs most, and then all others, as [`further`](super::further) says: by turns, more often those that have shown
+//!    [more](super::expected_value) that is new.
 //!
 //! If recovery fails at a state between stores, the failure points on both sides are tried next: they show whether the
 //! state is a failure of its own. In the same way, a failure with stores lost is compared with program order. What
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use super::expected_value::{ExpectedValues, Source};
 use super::further::{Further, proposed};
 use super::prefix::in_order;
 use super::representative::{Representatives, control as control_of_update};
@@ -30,6 +32,7 @@ use crate::coverage::{Extent, TrialPurpose};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{PointKind, StackId};
+use crate::object_types::TypedShare;
 use crate::progress::ProgressObserver;
 use crate::suspect::{SuspectImages, propose};
 use crate::symbols::Symbols;
@@ -37,7 +40,7 @@ use crate::trial::Trial;
 
 pub static AUTO: StrategyInfo = StrategyInfo {
     name: "auto",
-    version: 5,
+    version: 6,
     summary: "Each failure point, then what differs most from what was tried, within the time limit",
     time_limit: Some(Duration::from_secs(30)),
     tries_suspects: true,
@@ -59,6 +62,8 @@ struct Auto {
     keeping: HashMap<CrashPoint, ProposedCrash>,
     /// The planned crashes that are not in program order.
     known_choices: HashSet<CrashPoint>,
+    /// The crashes that are not in program order and were proposed.
+    taken: HashSet<CrashPoint>,
     /// The crashes in program order at the instants of images with losses.
     controls: HashMap<u64, ProposedCrash>,
     /// What shows whether recovery fails for the reason for which it was tried: failure points around states between
@@ -69,8 +74,9 @@ struct Auto {
     representatives: Option<Representatives>,
     /// What crashes are counted as that are not only images of suspects.
     counted: HashMap<CrashPoint, TrialPurpose>,
-    /// Whether the next wave is one of representatives.
-    is_their_turn: bool,
+    values: ExpectedValues,
+    /// The crashes that nothing requires which were proposed and not tried yet.
+    furthered: HashSet<CrashPoint>,
     /// What is tried as long as there is time, in reverse order.
     further: Vec<ProposedCrash>,
     /// What recovery most likely fails at again.
@@ -152,12 +158,14 @@ impl Auto {
             suspects: suspicion.suspects,
             keeping: suspicion.keeping,
             known_choices,
+            taken: HashSet::new(),
             controls,
             comparisons: Vec::new(),
             surroundings: further.surroundings,
             representatives,
             counted,
-            is_their_turn: true,
+            values: ExpectedValues::default(),
+            furthered: HashSet::new(),
             wave: WaveSize::new(pass),
             further: further.crashes,
             deferred: Vec::new(),
@@ -180,26 +188,50 @@ impl Auto {
         if !self.comparisons.is_empty() {
             return std::mem::take(&mut self.comparisons);
         }
-        let is_their_turn = self.is_their_turn;
-        self.is_their_turn = !is_their_turn;
-        let next = self.more_in_turn(is_their_turn, wave);
-        match next.is_empty() {
-            true => self.more_in_turn(!is_their_turn, wave),
-            false => next,
+        let source = self.values.next();
+        let next = self.more_of(source, wave);
+        match (next.is_empty(), source) {
+            (true, Source::Representatives) => self.more_of(Source::Further, wave),
+            (true, Source::Further) => self.more_of(Source::Representatives, wave),
+            (false, _) => next,
         }
     }
 
-    fn more_in_turn(&mut self, is_their_turn: bool, wave: usize) -> Vec<ProposedCrash> {
-        match is_their_turn {
-            true => self.more_representatives(wave),
-            false => self.more(wave),
+    fn more_of(&mut self, source: Source, wave: usize) -> Vec<ProposedCrash> {
+        match source {
+            Source::Representatives => self.more_representatives(wave),
+            Source::Further => self.more(wave),
         }
     }
 
     /// The next crashes that try representatives.
     fn more_representatives(&mut self, wave: usize) -> Vec<ProposedCrash> {
-        let representatives = self.representatives.as_mut();
-        let mut next = representatives.map_or(Vec::new(), |known| known.next(wave));
+        let Some(representatives) = self.representatives.as_mut() else {
+            return Vec::new();
+        };
+        let mut next = Vec::new();
+        while next.is_empty() {
+            let more = representatives.next(wave);
+            if more.is_empty() {
+                break;
+            }
+            for crash in more {
+                // What is planned, too, is counted and tried once.
+                let point = &crash.point;
+                let (is_planned, is_proposed) =
+                    match (&point.choice, self.proposed.get(&point.event)) {
+                        (None, known) => (known.is_some(), known == Some(&true)),
+                        (Some(_), _) => (
+                            self.known_choices.contains(point),
+                            self.taken.contains(point),
+                        ),
+                    };
+                self.planned -= u64::from(is_planned);
+                if !(is_planned && is_proposed) {
+                    next.push(crash);
+                }
+            }
+        }
         for crash in &mut next {
             let purpose = self.counted.get(&crash.point);
             crash.purpose = purpose.copied().unwrap_or(crash.purpose);
@@ -239,6 +271,8 @@ impl Auto {
             let context = (proposal.kind, proposal.stack);
             self.contexts.insert(proposal.point.event, context);
         }
+        let points = chosen.iter().map(|proposal| proposal.point.clone());
+        self.furthered.extend(points);
         chosen
     }
 
@@ -258,7 +292,9 @@ impl Auto {
     /// Recovery has failed on the image of a suspect: another image shows whether the suspect's store is the reason.
     fn compare_suspect(&mut self, image: &CrashPoint) {
         let keeping = self.keeping.remove(image);
-        let is_new = |crash: &ProposedCrash| self.known_choices.insert(crash.point.clone());
+        let is_new = |crash: &ProposedCrash| {
+            !self.taken.contains(&crash.point) && self.known_choices.insert(crash.point.clone())
+        };
         if let Some(keeping) = keeping.filter(is_new) {
             self.planned += 1;
             self.compare(keeping);
@@ -290,9 +326,12 @@ impl Auto {
         });
     }
 
-    /// Whether a crash is not proposed yet, as far as it is in program order.
+    /// Whether a crash is not proposed yet.
     fn is_new(&self, crash: &ProposedCrash) -> bool {
-        crash.point.choice.is_some() || self.proposed.get(&crash.point.event) != Some(&true)
+        if crash.point.choice.is_some() {
+            return !self.taken.contains(&crash.point);
+        }
+        self.proposed.get(&crash.point.event) != Some(&true)
     }
 }
 
@@ -320,14 +359,25 @@ impl Strategy for Auto {
             let points = next.iter().map(|crash| crash.point.clone());
             points.for_each(|point| representatives.leave_out(point));
         }
-        let in_program_order = next.iter().filter(|crash| crash.point.choice.is_none());
-        for crash in in_program_order {
-            self.proposed.insert(crash.point.event, true);
+        for crash in &next {
+            match crash.point.choice {
+                None => {
+                    self.proposed.insert(crash.point.event, true);
+                }
+                Some(_) => {
+                    self.taken.insert(crash.point.clone());
+                }
+            }
         }
         next
     }
 
     fn learn(&mut self, trial: &Trial) {
+        let source = match self.furthered.remove(&trial.point) {
+            true => Some(Source::Further),
+            false => trial.behaviour.map(|_| Source::Representatives),
+        };
+        self.values.learn(trial, source);
         if let Some(representatives) = &mut self.representatives {
             representatives.learn(trial);
         }
@@ -362,6 +412,8 @@ impl Strategy for Auto {
         Extent {
             behaviours: behaviours.flatten().unwrap_or(0),
             behaviours_unknown: behaviours == Some(None),
+            behaviours_sampled: representatives.map_or(0, Representatives::sampled),
+            typed: representatives.map_or_else(TypedShare::default, Representatives::typed),
             ..self.extent
         }
     }

@@ -4,6 +4,7 @@
 //! [campaign](crate::Campaign) builds the images, runs the recoveries and writes the journal. One file a strategy; a
 //! strategy is registered with one line in `registry!`.
 
+mod expected_value;
 mod further;
 mod most_different_first;
 mod novelty;
@@ -134,7 +135,7 @@ pub struct StrategyInput<'a> {
     pub suspects: &'a [Suspect],
     /// The persistency profile of the run.
     pub profile: Profile,
-    /// Whether a crash can keep part of a store. Only explorations use it.
+    /// Whether a crash can keep part of a store. Explorations and tests of update behaviours use it.
     pub tearing: Tearing,
     /// Update behaviours that earlier runs have tested under the same circumstances; `None` if none are to be remembered.
     pub memory: Option<&'a TestedBehaviours>,

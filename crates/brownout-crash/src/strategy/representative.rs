@@ -1,18 +1,25 @@
-//! Representative testing (Squint: Neal, §4.4.5): of all updates of objects that are likely to show the same mistakes, one is tried, in all
-//! orders in which its stores can persist.
+//! Representative testing (Squint: Neal, §4.4.5): of all updates of objects that are likely to show the same mistakes, one is tried, in
+//! all orders in which its stores can persist.
 //!
 //! [`update_behaviour`](crate::update_behaviour) finds the updates and what represents them, `search` when, `schedule` their order,
-//! `crash_times` when a crash is tried, `loss_sets` what it loses, and `images` builds the images. `behaviour_code` and `behaviour_trials`
-//! are for what is remembered: see [`tested_behaviours`](crate::tested_behaviours).
+//! `members` what follows a failure, `crash_times` when a crash is tried, `losable_stores` what it can lose, `loss_sets` what it loses, and
+//! `images` builds the images. `behaviour_code` and `behaviour_trials` are for what is remembered: see
+//! [`tested_behaviours`](crate::tested_behaviours).
+//!
+//! Deviations from Squint: a crash is tried at some instants of a behaviour, not at all (`crash_times`), and until the end of the run if a
+//! store is never guaranteed; of many states, a sample is tried (`loss_sets`); members at code that no representative has tried follow one
+//! that passes.
 //!
 //! Can miss: mistakes that a represented behaviour has and its representative does not; orders of stores to several objects other than
-//! those that are tried; orders of large updates that no sample has. Every image that it tries can be left by a crash.
+//! those that are tried; orders of large updates that no sample has, which are counted. Every image that it tries can be left by a crash.
 
 mod behaviour_code;
 mod behaviour_trials;
 mod crash_times;
 mod images;
+mod losable_stores;
 mod loss_sets;
+mod members;
 mod schedule;
 mod search;
 
@@ -31,7 +38,7 @@ pub(super) use search::Representatives;
 
 pub static REPRESENTATIVE: StrategyInfo = StrategyInfo {
     name: "representative",
-    version: 1,
+    version: 2,
     summary: "The orders in which updates of objects can persist, one of each kind of update",
     time_limit: None,
     tries_suspects: false,
@@ -109,6 +116,8 @@ impl Strategy for Representative {
         Extent {
             behaviours: self.representatives.behaviours().unwrap_or(0),
             behaviours_unknown: self.representatives.behaviours().is_none(),
+            behaviours_sampled: self.representatives.sampled(),
+            typed: self.representatives.typed(),
             remembered: self.representatives.remembered(),
             ..self.extent
         }

@@ -9,18 +9,16 @@
 
 use std::collections::VecDeque;
 
-use brownout_model::LINE;
 use brownout_trace::EventIndex;
 
 use super::SuspectSite;
 use super::live_store::UnitKey;
 use super::open_orders::LostPart;
 use crate::failure_point::StackId;
+use crate::torn_words::word_halves;
 
 /// Stores that are torn at one instant.
 const MOST: usize = 16;
-/// Bytes that persist as a whole.
-const WORD: u64 = 8;
 
 /// Stores that can be torn, since the last instant at which a crash is tried.
 #[derive(Debug, Default)]
@@ -35,31 +33,16 @@ impl WideStores {
         event: EventIndex,
         (site, stack): (SuspectSite, Option<StackId>),
     ) {
-        let line = |offset: u64| offset - offset % LINE;
-        let ends = [line(first), line(last)];
-        let lines = match ends[0] == ends[1] {
-            true => &ends[..1],
-            false => &ends[..],
-        };
-        for &line in lines {
-            let word = |offset: u64| (offset - line) / WORD;
-            let words = word(first.max(line))..word(last.min(line + LINE - 1)) + 1;
-            let middle = words.start + (words.end - words.start).div_ceil(2);
-            if middle == words.end {
-                continue;
+        for (line, there) in word_halves(first, last) {
+            if self.0.len() == 2 * MOST {
+                self.0.pop_front();
             }
-            for there in [words.start..middle, middle..words.end] {
-                if self.0.len() == 2 * MOST {
-                    self.0.pop_front();
-                }
-                let there = there.fold(0, |set, word| set | 1 << word);
-                self.0.push_back(LostPart {
-                    unit: (file, line),
-                    torn: Some((event, there)),
-                    site,
-                    stack,
-                });
-            }
+            self.0.push_back(LostPart {
+                unit: (file, line),
+                torn: Some((event, there)),
+                site,
+                stack,
+            });
         }
     }
 

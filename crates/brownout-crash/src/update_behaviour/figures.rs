@@ -109,6 +109,44 @@ fn figure_4_5b_what_is_issued_before_the_other_update_belongs_to_the_earlier_epo
 }
 
 #[test]
+fn both_criteria_end_epochs_of_one_object() {
+    let mut run = SmallRun::default();
+    run.update("x: X.A");
+    run.persist(&["x: X.A"]);
+    run.update("y: Y.Q");
+    run.update("x: X.B");
+    run.persist(&["y: Y.Q", "x: X.B"]);
+    // Y.Q persists between X.A and this store, which also repeats a field.
+    run.update("x: X.A");
+    assert_eq!(run.behaviours().all(), ["X.A", "Y.Q", "X.B", "X.A"]);
+}
+
+#[test]
+fn every_update_of_something_else_between_two_stores_ends_an_epoch() {
+    let mut run = SmallRun::default();
+    run.update("x: X.A");
+    run.persist(&["x: X.A"]);
+    run.update("y: Y.Q");
+    run.update("x: X.B");
+    run.persist(&["x: X.B"]);
+    run.update("z: Z.R");
+    run.update("x: X.C");
+    run.persist(&["y: Y.Q", "z: Z.R"]);
+    run.update("x: X.D");
+    let expected = ["X.A", "Y.Q", "X.B", "Z.R", "X.C X.D"];
+    assert_eq!(run.behaviours().all(), expected);
+}
+
+#[test]
+fn an_object_in_memory_that_was_freed_is_another_instance() {
+    let mut run = SmallRun::default();
+    run.update("x: X.A");
+    run.generation = 1;
+    run.update("x: X.B");
+    assert_eq!(run.behaviours().all(), ["X.A", "X.B"]);
+}
+
+#[test]
 fn an_update_of_another_thread_ends_no_epoch() {
     let mut run = SmallRun::default();
     run.update("x: X.C");

@@ -1,4 +1,7 @@
 //! The stores to each instance of each type (C1 and C2).
+//!
+//! An instance lives until the allocator frees its memory or gives it away again. Where no allocator is known, memory that is used for an
+//! object of the same type again is the same instance.
 
 use brownout_model::{PersistOrder, StoreNumber};
 use brownout_trace::EventIndex;
@@ -21,8 +24,8 @@ pub(crate) struct Instance {
     pub(crate) updates: Vec<Update>,
 }
 
-/// An object inside another: the outermost object, the way from there, and the array indices on it.
-type InstanceKey = (TypeId, ObjectId, u32, Box<[u32]>);
+/// An object inside another: the outermost object and its generation, the way from there, and the array indices on it.
+type InstanceKey = (TypeId, (ObjectId, u32), u32, Box<[u32]>);
 
 /// All instances that are updated.
 #[derive(Debug, Default)]
@@ -46,7 +49,8 @@ impl Instances {
                 let levels = found.fields.levels(typed.field, &types.names).to_vec();
                 let updated = levels.into_iter().map(|level| {
                     let outer = &typed.indices[..level.outer_indices.min(typed.indices.len())];
-                    let key = (level.ty, typed.object, level.way, outer.into());
+                    let object = (typed.object, typed.generation);
+                    let key = (level.ty, object, level.way, outer.into());
                     let instance = *numbers.entry(key).or_insert_with(|| {
                         found.all.push(Instance {
                             ty: level.ty,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use brownout_libraries::is_library_module;
 use brownout_model::{Access, PersistOrder, PersistOrderBuilder, Profile, StoreNumber, Time};
-use brownout_trace::{AppPc, Definitions, Event, FileId};
+use brownout_trace::{AppPc, Definitions, Event, EventKind, FileId};
 use rustc_hash::FxHashMap;
 
 use crate::effect::{Effect, Threads, effects};
@@ -29,6 +29,8 @@ pub(crate) struct StoredBytes {
     pub(crate) file: FileId,
     pub(crate) offset: u64,
     pub(crate) len: u32,
+    /// Whether it persists as a whole, however long it is.
+    pub(crate) is_locked: bool,
     pub(crate) site: SiteNumber,
 }
 
@@ -157,6 +159,7 @@ impl Follower {
                         file: FileId(at.space.0),
                         offset: at.offset,
                         len: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
+                        is_locked: matches!(event.kind, EventKind::Store { locked: true, .. }),
                         site,
                     });
                 }

@@ -22,6 +22,8 @@ pub(crate) struct SmallRun {
     order: PersistOrderBuilder,
     threads: Vec<ThreadSlot>,
     pub(crate) thread: usize,
+    /// Of the objects that are updated.
+    pub(crate) generation: u32,
     time: u64,
     stored: Vec<StoredBytes>,
     names: TypeNames,
@@ -38,6 +40,7 @@ impl Default for SmallRun {
             threads: (0..2).map(|_| order.add_thread()).collect(),
             order,
             thread: 0,
+            generation: 0,
             time: 0,
             stored: Vec::new(),
             names: TypeNames::default(),
@@ -65,6 +68,7 @@ impl SmallRun {
             file: FileId(0),
             offset,
             len,
+            is_locked: false,
             site: SiteNumber(site),
         });
         self.order.store(by, at, len.into(), StoreKind::Cached)
@@ -122,6 +126,7 @@ impl SmallRun {
             ty,
             field,
             indices,
+            generation: self.generation,
         };
         self.typed.push((EventIndex(self.time), typed));
         store

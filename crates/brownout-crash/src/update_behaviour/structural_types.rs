@@ -45,6 +45,7 @@ pub(crate) fn add_structural_types(stores: &RunStores, types: &mut StoreTypes) {
             ty,
             field,
             indices: is_element.then_some(run.element).into_iter().collect(),
+            generation: 0,
         };
         types.add_inferred(event, store);
     }

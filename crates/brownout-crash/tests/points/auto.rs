@@ -380,6 +380,8 @@ proptest! {
         let orders = extent.orders as usize;
         let mut proposed = Vec::new();
         loop {
+            let prepared = strategy.prepare(&mut Numbers, &mut Silent).unwrap();
+            prop_assert!(prepared.is_continue());
             let wave = strategy.propose();
             if wave.is_empty() {
                 break;
@@ -399,7 +401,7 @@ proptest! {
                     seconds: 0.0,
                     failure: None,
                     observation: None,
-                    behaviour: None,
+                    behaviour: proposal.behaviour.as_ref().map(|behaviour| behaviour.number),
                     indirect: None,
                 });
                 proposed.push(proposal);
@@ -425,9 +427,14 @@ proptest! {
 
         let proposed_orders = chosen.iter().filter(|one| one.purpose == TrialPurpose::OpenOrder);
         prop_assert!(proposed_orders.count() <= orders, "suspects may try the same");
+        let different: HashSet<_> = chosen.iter().map(|one| &one.point).collect();
+        prop_assert_eq!(different.len(), chosen.len(), "no image is tried twice");
+        prop_assert!(!strategy.extent().behaviours_unknown);
         // The model allows each image of a suspect, it loses something, and its instant is tried in program order.
         for one in &chosen {
-            prop_assert!(matches!(one.purpose, TrialPurpose::Suspect | TrialPurpose::OpenOrder));
+            let of_behaviour = one.purpose == TrialPurpose::UpdateBehaviour && one.behaviour.is_some();
+            let is_other = matches!(one.purpose, TrialPurpose::Suspect | TrialPurpose::OpenOrder);
+            prop_assert!(of_behaviour || is_other);
             let image = chosen_image(&run, &once, &one.point);
             prop_assert!(!image.unwrap().lost.is_empty());
             let at_state = one.purpose == TrialPurpose::OpenOrder && stores.contains(&one.point.event);

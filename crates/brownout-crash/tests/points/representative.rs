@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use brownout_crash::{
-    CrashImage, ImageBuilder, ProposedCrash, RecordedRun, Scope, StrategyInfo, StrategyInput,
-    Survey,
+    CrashImage, Extent, ImageBuilder, ProposedCrash, RecordedRun, Scope, StrategyInfo,
+    StrategyInput, Survey, TestedBehaviours,
 };
 use brownout_model::{Profile, Tearing};
 use brownout_recovery::Verdict;
 use proptest::prelude::*;
 
 use super::exhaustive::tried;
-use super::traces::{BASE, Made, Numbers, Silent, flush, nt_store, sfence, store};
+use super::traces::{BASE, Made, Numbers, Silent, flush, locked_store, nt_store, sfence, store};
 
 /// The image of a crash, which the model must allow.
 pub fn image_of(run: &RecordedRun, survey: &Survey, crash: &ProposedCrash) -> CrashImage {
@@ -22,14 +22,24 @@ pub fn image_of(run: &RecordedRun, survey: &Survey, crash: &ProposedCrash) -> Cr
 
 /// Proposes all crashes for a trace; `recovers` says whether recovery passes on an image.
 pub fn test(made: &Made, recovers: impl FnMut(&CrashImage) -> bool) -> Vec<(ProposedCrash, bool)> {
-    test_with("representative", made, recovers)
+    test_with("representative", Tearing::Whole, made, recovers).crashes
 }
 
-fn test_with(
+/// What a strategy has done.
+pub struct Tested {
+    /// What it proposed, and whether recovery passed.
+    pub crashes: Vec<(ProposedCrash, bool)>,
+    pub extent: Extent,
+    /// How many behaviours are to be remembered.
+    pub decided: usize,
+}
+
+pub fn test_with(
     strategy: &str,
+    tearing: Tearing,
     made: &Made,
     mut recovers: impl FnMut(&CrashImage) -> bool,
-) -> Vec<(ProposedCrash, bool)> {
+) -> Tested {
     let run = RecordedRun::new(made.path(), made.selection());
     let survey = run.survey(Scope::default(), &mut Numbers, &mut Silent);
     let survey = survey.unwrap();
@@ -42,12 +52,12 @@ fn test_with(
         depth: 1,
         suspects: &[],
         profile: Profile::ADR,
-        tearing: Tearing::Whole,
-        memory: None,
+        tearing,
+        memory: Some(&TestedBehaviours::default()),
         explored: None,
     })
     .unwrap();
-    let mut found = Vec::new();
+    let (mut crashes, mut trials) = (Vec::new(), Vec::new());
     loop {
         assert!(
             strategy
@@ -57,7 +67,11 @@ fn test_with(
         );
         let wave = strategy.propose();
         if wave.is_empty() {
-            return found;
+            return Tested {
+                crashes,
+                extent: strategy.extent(),
+                decided: strategy.tested_behaviours(&trials).len(),
+            };
         }
         for crash in wave {
             let passes = recovers(&image_of(&run, &survey, &crash));
@@ -65,8 +79,10 @@ fn test_with(
                 true => Verdict::Passed,
                 false => Verdict::Failed(1),
             };
-            strategy.learn(&tried(crash.clone(), verdict, None));
-            found.push((crash, passes));
+            let trial = tried(crash.clone(), verdict, None);
+            strategy.learn(&trial);
+            trials.push(trial);
+            crashes.push((crash, passes));
         }
     }
 }
@@ -196,10 +212,13 @@ fn several_lines_of_an_update_are_lost_together() {
     made.exit();
     let made = made.finish();
     for strategy in ["representative", "auto"] {
-        let tried = test_with(strategy, &made, |image| {
+        let tested = test_with(strategy, Tearing::Whole, &made, |image| {
             byte(image, C) == 0 || byte(image, A) == 1 || byte(image, B) == 1
         });
-        assert!(tried.iter().any(|(_, passes)| !passes), "{strategy}");
+        assert!(
+            tested.crashes.iter().any(|(_, passes)| !passes),
+            "{strategy}"
+        );
     }
 }
 
@@ -248,6 +267,81 @@ fn a_member_at_other_code_is_tried_although_its_representative_passes() {
         byte(image, 0x800) == 0 || byte(image, 0x280) == 2
     });
     assert!(tried.iter().any(|(_, passes)| !passes));
+}
+
+/// A field that is never flushed makes one update of the whole run: an early operation is tried all the same.
+#[test]
+fn all_code_of_an_update_that_never_ends_is_tried() {
+    let mut made = Made::new();
+    made.at(1, store(BASE + D, &[1]));
+    // A delete, which does not order its stores.
+    made.at(2, store(BASE + A, &[2]));
+    made.at(3, store(BASE + B, &[2]));
+    for field in [A, B] {
+        made.at(4, flush(BASE + field));
+    }
+    made.at(5, sfence());
+    // Many inserts, which do.
+    for value in 3..30 {
+        for (pc, field) in [(6, A), (7, B)] {
+            made.at(pc, store(BASE + field, &[value]));
+            made.at(8, flush(BASE + field));
+            made.at(9, sfence());
+        }
+    }
+    made.exit();
+    let tested = test_with("representative", Tearing::Whole, &made.finish(), |image| {
+        byte(image, B) != 2 || byte(image, A) >= 2
+    });
+    assert!(tested.crashes.iter().any(|(_, passes)| !passes));
+    // Not all guarantees of the inserts are.
+    let extent = tested.extent;
+    assert_eq!((extent.behaviours, extent.behaviours_sampled), (1, 1));
+}
+
+#[test]
+fn a_wide_store_is_torn_if_stores_can_be_torn() {
+    let mut made = Made::new();
+    made.at(1, store(BASE + A, &[1; 16]));
+    made.at(2, flush(BASE + A));
+    made.at(3, sfence());
+    made.at(4, locked_store(BASE + B, &[1; 16]));
+    made.at(5, flush(BASE + B));
+    made.at(6, sfence());
+    made.exit();
+    let made = made.finish();
+    let torn = |tearing, field| {
+        let mut halves = BTreeSet::new();
+        test_with("representative", tearing, &made, |image| {
+            halves.insert([byte(image, field), byte(image, field + 8)]);
+            true
+        });
+        halves.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(torn(Tearing::Whole, A), [[0, 0], [1, 1]]);
+    assert_eq!(torn(Tearing::Words, A), [[0, 0], [0, 1], [1, 0], [1, 1]]);
+    assert_eq!(torn(Tearing::Words, B), [[0, 0], [1, 1]], "it is locked");
+}
+
+#[test]
+fn a_behaviour_of_which_samples_pass_is_not_remembered() {
+    let decided = |lines: u64| {
+        let mut made = Made::new();
+        for line in 0..lines {
+            made.at(1 + line, store(BASE + 64 * line, &[1]));
+        }
+        for line in 0..lines {
+            made.at(20, flush(BASE + 64 * line));
+        }
+        made.at(21, sfence());
+        made.exit();
+        let made = made.finish();
+        let tested = test_with("representative", Tearing::Whole, &made, |_| true);
+        let extent = tested.extent;
+        (extent.behaviours, extent.behaviours_sampled, tested.decided)
+    };
+    assert_eq!(decided(5), (1, 0, 1));
+    assert_eq!(decided(6), (1, 1, 0));
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -102,7 +102,7 @@ impl PersistOrder {
     }
 
     /// A store V of `thread` that persists between two others: the first is guaranteed when V is issued, at `from` or later, and V
-    /// becomes guaranteed after `since` and not after `until`, when the second is issued. Of several the one that was issued last.
+    /// is guaranteed at `until`, when the second is issued. Of several the one that was issued first.
     ///
     /// Stores for which `is_other` does not hold are passed over. The question takes logarithmic time, once more for
     /// each of them that would be the answer.
@@ -110,10 +110,10 @@ impl PersistOrder {
         &self,
         thread: ThreadSlot,
         from: Time,
-        (since, until): (Option<Time>, Time),
+        until: Time,
         is_other: impl Fn(StoreNumber) -> bool,
     ) -> Option<StoreNumber> {
         let index = self.indexes.get(thread.index())?;
-        index.newest(from, (since, until), &self.stores, is_other)
+        index.first(from, until, &self.stores, is_other)
     }
 }

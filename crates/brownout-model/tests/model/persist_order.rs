@@ -49,18 +49,15 @@ fn between(
     order: &PersistOrder,
     thread: ThreadSlot,
     from: Time,
-    (since, until): (Option<Time>, Time),
+    until: Time,
     is_other: impl Fn(StoreNumber) -> bool,
 ) -> Option<StoreNumber> {
-    let numbers = (0..order.stores().len() as u32).map(StoreNumber);
-    let persisted = numbers.filter(|&number| {
+    let mut numbers = (0..order.stores().len() as u32).map(StoreNumber);
+    numbers.find(|&number| {
         let store = order.store(number);
-        let in_time = store
-            .guaranteed()
-            .is_some_and(|time| time <= until && Some(time) > since);
-        in_time && store.thread == thread && store.issued >= from && is_other(number)
-    });
-    persisted.max()
+        let in_time = store.issued >= from && store.is_guaranteed_at(until);
+        in_time && store.thread == thread && is_other(number)
+    })
 }
 
 proptest! {
@@ -98,7 +95,6 @@ proptest! {
         steps in program(40),
         thread in 0..THREADS,
         from in 0..40_u64,
-        since in proptest::option::of(0..40_u64),
         until in 0..42_u64,
         own in 1..8_u32,
     ) {
@@ -108,10 +104,10 @@ proptest! {
             return Ok(());
         };
         let is_other = |number: StoreNumber| !number.0.is_multiple_of(own);
-        let (from, times) = (Time(from), (since.map(Time), Time(until)));
+        let (from, until) = (Time(from), Time(until));
         prop_assert_eq!(
-            order.persisted_between(thread, from, times, is_other),
-            between(&order, thread, from, times, is_other)
+            order.persisted_between(thread, from, until, is_other),
+            between(&order, thread, from, until, is_other)
         );
     }
 

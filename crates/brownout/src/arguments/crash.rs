@@ -151,8 +151,8 @@ pub struct CrashTestArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_states: Option<u64>,
 
-    /// Whether a crash can tear a store, with the strategy exhaustive [default: whole]; auto tears stores of more than 8 bytes in two
-    /// halves
+    /// Whether a crash can tear a store, with the strategies exhaustive and representative [default: whole]; auto tears stores of more
+    /// than 8 bytes in two halves, and so does representative with words
     #[arg(long, value_name = "HOW", value_enum)]
     pub tearing: Option<TearingArg>,
 
@@ -186,8 +186,9 @@ pub struct CrashTestArgs {
     /// FILE is created if it does not exist. With the strategy exhaustive, recovery is not run where it can only read what it has read in
     /// the test of another recording and passed, with the same recovery (command, options, program and environment). With the strategy
     /// representative, an update behaviour is left out if one that represents it has passed with the same recovery (command, options and
-    /// program), and if no source line has changed that stores something during it or makes it durable. One that failed is always tested
-    /// again. The results say how many were left out.
+    /// program), and if no source line has changed that stores something during it or makes it durable. One that failed, or of which only
+    /// samples were tested, is always tested again. The results say how many were left out. The default strategy auto cannot use FILE: the
+    /// time limit may end it before a behaviour is decided; run it beside a test with the strategy representative.
     #[arg(long, value_name = "FILE")]
     pub memory: Option<PathBuf>,
 

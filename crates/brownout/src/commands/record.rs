@@ -158,8 +158,8 @@ pub fn record(
     Ok(recording)
 }
 
-/// The functions that the user names, and those that the analyses declare: crash testing, the rules of lint, and the search for
-/// races.
+/// The functions that the user names, and those that the analyses declare: crash testing, the rules of lint, the types of objects, and
+/// the search for races.
 fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<WatchedFunction> {
     let given: Vec<FunctionPattern> = watched(arguments).collect();
     let scope = scope.into_iter();
@@ -172,6 +172,10 @@ fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<Watch
         name: function.name.into(),
         arguments: function.arguments,
     });
+    let heap = brownout_crash::object_types::heap_functions().map(|function| WatchedFunction {
+        name: function.name.into(),
+        arguments: function.arguments,
+    });
     let races = brownout_race::watched_functions().map(|function| WatchedFunction {
         name: function.name.into(),
         arguments: function.arguments,
@@ -179,7 +183,7 @@ fn watched_functions(arguments: &RecordArgs, scope: Option<&Scope>) -> Vec<Watch
     // Only loads can race.
     let has_loads = arguments.recording.loads || arguments.shared_loads;
     let races = races.filter(|_| has_loads);
-    named.chain(rules).chain(races).collect()
+    named.chain(rules).chain(heap).chain(races).collect()
 }
 
 /// The functions that `--watch` names.
@@ -379,7 +383,8 @@ mod tests {
         let watched = watched_functions(&arguments, Some(&scope));
         let names = watched.iter().map(|function| function.name.as_ref());
         let rules = brownout_lint::watched_functions().map(|function| function.name);
-        let expected = ["put", "open_pool"].into_iter().chain(rules);
+        let heap = brownout_crash::object_types::heap_functions().map(|function| function.name);
+        let expected = ["put", "open_pool"].into_iter().chain(rules).chain(heap);
         assert!(names.eq(expected), "{watched:?}");
     }
 

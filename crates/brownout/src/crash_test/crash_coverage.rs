@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use brownout_crash::object_types::TypedShare;
 use brownout_crash::{
     CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, StrategyInfo, judge,
     recovered_images, tried,
 };
-use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason};
+use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason, StoresTyped};
 
 use super::continuation::continuing_command;
 use super::coverage_gap::{none_tested, not_explored, not_reordered, unfinished};
@@ -93,6 +94,8 @@ fn numbers(results: &TestedTrials, ending: &CampaignEnding) -> CrashCoverage {
         stores: Covered::new(tried.stores, of.stores),
         orders: Covered::new(tried.orders, of.orders),
         behaviours: Covered::new(tried.behaviours, of.behaviours),
+        behaviours_sampled: of.behaviours_sampled,
+        stores_typed: stores_typed(of.typed),
         behaviours_unknown: of.behaviours_unknown,
         behaviours_tested_earlier: of.remembered,
         shared_starts: ending.shared_starts.clone(),
@@ -100,6 +103,15 @@ fn numbers(results: &TestedTrials, ending: &CampaignEnding) -> CrashCoverage {
         seconds: ending.seconds,
         ..CrashCoverage::default()
     }
+}
+
+fn stores_typed(share: TypedShare) -> Option<StoresTyped> {
+    (share.stores() > 0).then_some(StoresTyped {
+        debug_information: share.debug_info,
+        allocation: share.allocation,
+        structural: share.structural,
+        none: share.none,
+    })
 }
 
 /// How the sentence about what was covered starts.
@@ -118,6 +130,9 @@ pub fn coverage_sentence(coverage: &CrashCoverage, failed: u64) -> String {
         coverage.seconds,
         number_of(failed, "crash point"),
     );
+    if let Some(typed) = &coverage.stores_typed {
+        text.push_str(&format!("; {typed}"));
+    }
     match &coverage.continue_with {
         Some(command) => text.push_str(&format!("; for more: `{command}`")),
         None if coverage.complete => text.push_str(&options_for_more(coverage)),

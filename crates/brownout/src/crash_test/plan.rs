@@ -132,8 +132,10 @@ impl Plan {
             ("--tearing", arguments.tearing.is_some()),
             ("--depth", arguments.depth.is_some()),
         ];
+        let has_effect =
+            |option| strategy.tries_all || strategy.tests_behaviours && option == "--tearing";
         let mut given = exploring.into_iter().filter(|(_, given)| *given);
-        if let Some((option, _)) = given.next().filter(|_| !strategy.tries_all) {
+        if let Some((option, _)) = given.find(|(option, _)| !has_effect(*option)) {
             return Err(Failure::NotExploring {
                 option,
                 strategy: strategy.name,

@@ -1,4 +1,5 @@
-//! Which update behaviours a test has decided: all crashes that try them were recovered from, or one was not.
+//! Which update behaviours a test has decided: all crashes that try them were recovered from, or one was not. One of which a crash can
+//! leave more states than are tried is only decided by a failure.
 //!
 //! Several behaviours may share an image, and another part of a strategy may have tried it; so verdicts are looked up by
 //! crash point at the end.
@@ -26,7 +27,7 @@ pub(super) struct BehaviourTrials {
     /// Of the behaviours to try.
     pub(super) identities: FxHashMap<BehaviourNumber, Identity>,
     points: FxHashMap<BehaviourNumber, Vec<CrashPoint>>,
-    /// Those whose images are all built.
+    /// Those whose images are all built, with no state left out.
     complete: FxHashSet<BehaviourNumber>,
 }
 
@@ -40,8 +41,8 @@ impl BehaviourTrials {
         }
     }
 
-    /// Notes that all images of some behaviours are built.
-    pub(super) fn completed(&mut self, behaviours: &[BehaviourNumber]) {
+    /// Notes that all images of some behaviours are built, and that a crash can leave no other state of them.
+    pub(super) fn completed(&mut self, behaviours: impl Iterator<Item = BehaviourNumber>) {
         self.complete.extend(behaviours);
     }
 

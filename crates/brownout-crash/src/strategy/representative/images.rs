@@ -3,32 +3,35 @@
 //! An image has everything that was issued before the behaviour. Of its stores it has what a [state](super::loss_sets) says. What other
 //! code has stored since is there completely or, in a second image, only as far as it is guaranteed: that shows wrong orders between
 //! objects, such as a pointer without its node. All images are choices of the persistency model, so a crash can leave each of them.
+//!
+//! If stores can be torn, a store of several words is tried with the first half of its words in a line and with the second, beside all
+//! other stores of the behaviour and beside none. Locked instructions are never torn.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use brownout_model::{OrderedStore, Profile, StoreNumber};
+use brownout_model::{LINE, OrderedStore, Profile, StoreNumber, Tearing};
 use brownout_trace::{Definitions, EventIndex, FileId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::crash_times::crash_times;
-use super::loss_sets::{Chain, Kept, states};
+use super::losable_stores::BehaviourTimes;
+use super::loss_sets::{Chain, Kept, States, full, states};
 use crate::crash_point::{Choice, CrashPoint};
 use crate::error::CrashError;
 use crate::failure_point::FailurePoint;
-use crate::image::ImageBuilder;
+use crate::image::{ImageBuilder, TornPart};
 use crate::persistent_files::PersistentFiles;
 use crate::progress::{ProgressObserver, must_stop};
 use crate::recorded_run::RecordedRun;
+use crate::torn_words::word_halves;
 use crate::update_behaviour::{BehaviourNumber, RunStores};
 
 /// Stores that a crash could lose at once; if there are more, what other code has stored is always complete.
 const MOST_LIVE: usize = 1 << 15;
 
-/// Stores of a behaviour that a crash can lose, at most. If there are more, the earlier ones are present: a lock word that is never
-/// flushed is updated as long as the program runs.
-const MOST_LOSABLE: usize = 1 << 12;
+/// Stores of a behaviour that are torn at one time, at most: the newest.
+const MOST_TORN: usize = 16;
 
 /// The stores during a behaviour that are looked at to recognise an earlier state.
 const LONGEST_WINDOW: usize = 1 << 16;
@@ -51,6 +54,8 @@ pub(super) struct PlannedImage {
     chains: Arc<[Chain]>,
     kept: Kept,
     others: OtherStores,
+    /// The first lost store of its chain may be there in part.
+    torn: Option<TornPart>,
     /// The first store of the behaviour that may be lost; what was issued before is present.
     pub(super) since: EventIndex,
     /// All its stores, in the order of issue.
@@ -63,62 +68,125 @@ pub(super) struct FoundImage {
     pub(super) crash: CrashPoint,
 }
 
-/// The images of a behaviour: those that differ most from program order, and the others.
+/// The images of a behaviour.
+#[derive(Debug, Default)]
+pub(super) struct BehaviourPlan {
+    /// Those that differ most from program order: of each code that stores, something is lost.
+    pub(super) first: Vec<PlannedImage>,
+    pub(super) others: Vec<PlannedImage>,
+    /// Whether a crash can leave other states of the behaviour.
+    pub(super) is_sample: bool,
+}
+
+/// What decides which states a crash can leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CrashModel {
+    pub(super) profile: Profile,
+    pub(super) tearing: Tearing,
+}
+
+/// Plans the images of a behaviour with these stores, which are in the order of issue.
 pub(super) fn plan(
     behaviour: BehaviourNumber,
     numbers: &[StoreNumber],
     stores: &RunStores,
-    profile: &Profile,
-) -> [Vec<PlannedImage>; 2] {
-    let mut planned = [Vec::new(), Vec::new()];
+    model: CrashModel,
+) -> BehaviourPlan {
+    let mut planned = BehaviourPlan::default();
     let Some(&first) = numbers.first() else {
         return planned;
     };
     let own = numbers.iter().map(|&store| event_of(store, stores));
     let own: Arc<[EventIndex]> = own.collect();
-    let times = crash_times(numbers, &stores.order, &stores.points);
+    let BehaviourTimes {
+        times, is_sample, ..
+    } = BehaviourTimes::of(numbers, stores);
+    planned.is_sample = is_sample;
     let last = times.len().saturating_sub(1);
-    for (time, point) in times.into_iter().enumerate() {
-        let losable = losable(numbers, stores, point.occurrence.event);
-        let (since, losable) = match losable.len().checked_sub(MOST_LOSABLE) {
-            Some(excess @ 1..) => (losable[excess], &losable[excess..]),
-            _ => (first, &losable[..]),
+    for (number, time) in times.into_iter().enumerate() {
+        let is_first_time = number == last || time.has_other_code;
+        let since = match (time.is_cut, time.stores.first()) {
+            (true, Some(&oldest)) => oldest,
+            _ => first,
         };
-        let chains: Arc<[Chain]> = chains(losable, stores, profile).into();
-        let all = states(&chains, u64::from(behaviour.0));
+        let chains: Arc<[Chain]> = chains(&time.stores, stores, &model.profile).into();
+        let image = |kept, torn, others| PlannedImage {
+            behaviour,
+            point: time.point,
+            chains: Arc::clone(&chains),
+            kept,
+            others,
+            torn,
+            since: event_of(since, stores),
+            own: Arc::clone(&own),
+        };
+        let States { tried, is_sample } = states(&chains, u64::from(behaviour.0));
+        planned.is_sample |= is_sample;
         // Twice the bits of the number of chains, and the state without any store.
         let separating = 2 * chains.len().next_power_of_two().trailing_zeros() as usize + 1;
-        for (number, kept) in all.into_iter().enumerate() {
+        for (number, kept) in tried.into_iter().enumerate() {
             for others in [OtherStores::All, OtherStores::Guaranteed] {
-                let is_first = time == last && number < separating && others == OtherStores::All;
-                planned[usize::from(!is_first)].push(PlannedImage {
-                    behaviour,
-                    point,
-                    chains: Arc::clone(&chains),
-                    kept: kept.clone(),
-                    others,
-                    since: event_of(since, stores),
-                    own: Arc::clone(&own),
-                });
+                let is_first = is_first_time && number < separating && others == OtherStores::All;
+                let image = image(kept.clone(), None, others);
+                match is_first {
+                    true => planned.first.push(image),
+                    false => planned.others.push(image),
+                }
+            }
+        }
+        if model.tearing == Tearing::Words && model.profile.unit == LINE {
+            for (kept, torn) in torn_states(&time.stores, &chains, stores) {
+                let image = image(kept, Some(torn), OtherStores::All);
+                planned.others.push(image);
             }
         }
     }
     planned
 }
 
-fn event_of(store: StoreNumber, stores: &RunStores) -> EventIndex {
-    EventIndex(stores.order.store(store).issued.0)
+/// States in which a store is there in part.
+fn torn_states(
+    losable: &[StoreNumber],
+    chains: &[Chain],
+    stores: &RunStores,
+) -> Vec<(Kept, TornPart)> {
+    let chain_of = |unit: UnitKey, event: EventIndex| {
+        let mut chains = chains.iter().enumerate();
+        chains.find_map(|(number, chain)| {
+            let at = (chain.unit == unit).then(|| chain.stores.binary_search(&event));
+            Some((number, at?.ok()?))
+        })
+    };
+    let wide = losable
+        .iter()
+        .rev()
+        .filter(|&&number| !stores.stored(number).is_locked);
+    let mut states = Vec::new();
+    for &number in wide.take(MOST_TORN) {
+        let stored = stores.stored(number);
+        let event = event_of(number, stores);
+        let last = stored.offset + u64::from(stored.len.max(1)) - 1;
+        for (line, words) in word_halves(stored.offset, last) {
+            let unit = (stored.file, line);
+            let Some((chain, at)) = chain_of(unit, event) else {
+                continue;
+            };
+            let torn = TornPart {
+                unit,
+                store: event,
+                words,
+            };
+            for mut kept in [full(chains), vec![0; chains.len()]] {
+                kept[chain] = u16::try_from(at).unwrap_or(u16::MAX);
+                states.push((kept, torn));
+            }
+        }
+    }
+    states
 }
 
-/// The stores of a behaviour that a crash before `crash` can lose.
-fn losable(numbers: &[StoreNumber], stores: &RunStores, crash: EventIndex) -> Vec<StoreNumber> {
-    let issued = numbers.partition_point(|&number| event_of(number, stores) < crash);
-    let is_losable = |number: &StoreNumber| {
-        let guaranteed = stores.order.store(*number).guaranteed();
-        guaranteed.is_none_or(|time| time.0 >= crash.0)
-    };
-    let issued = numbers[..issued].iter().copied();
-    issued.filter(is_losable).collect()
+fn event_of(store: StoreNumber, stores: &RunStores) -> EventIndex {
+    EventIndex(stores.order.store(store).issued.0)
 }
 
 /// Stores of a behaviour, by the units that they change.
@@ -157,6 +225,14 @@ fn chains(losable: &[StoreNumber], stores: &RunStores, profile: &Profile) -> Vec
     chains
 }
 
+/// The images of several behaviours.
+#[derive(Default)]
+pub(super) struct Built {
+    pub(super) images: Vec<FoundImage>,
+    /// The behaviours of which images are missing because a crash could lose too many stores of other code.
+    pub(super) incomplete: Vec<BehaviourNumber>,
+}
+
 /// Builds images in one pass over the run, as far as the observer allows; without those that no crash can leave.
 pub(super) fn build(
     mut planned: Vec<PlannedImage>,
@@ -164,10 +240,10 @@ pub(super) fn build(
     files: &PersistentFiles,
     profile: Profile,
     observer: &mut dyn ProgressObserver,
-) -> Result<Vec<FoundImage>, CrashError> {
+) -> Result<Built, CrashError> {
     planned.sort_by_key(|image| image.point.occurrence.event);
     let mut planned = planned.into_iter().peekable();
-    let mut found = Vec::new();
+    let mut found = Built::default();
     let mut builder = ImageBuilder::new(files, &run.selection).with_states(profile);
     run.walk(|event, definitions| {
         if must_stop(event.index, observer) {
@@ -175,11 +251,13 @@ pub(super) fn build(
         }
         while let Some(image) = planned.next_if(|image| image.point.occurrence.event <= event.index)
         {
-            if let Some(choice) = image.choice(&builder, definitions) {
+            if image.others == OtherStores::Guaranteed && builder.losable_stores() > MOST_LIVE {
+                found.incomplete.push(image.behaviour);
+            } else if let Some(choice) = image.choice(&builder, definitions) {
                 // Without anything that is lost, it is program order.
                 let choice = Some(choice).filter(|choice| !choice.lines.is_empty());
                 let crash = CrashPoint::chosen(image.point.occurrence.event.0, choice);
-                found.push(FoundImage {
+                found.images.push(FoundImage {
                     planned: image,
                     crash,
                 });
@@ -198,12 +276,15 @@ impl PlannedImage {
     /// Whether the behaviour's store at `event` is not, or not completely, in the image.
     pub(super) fn loses(&self, event: EventIndex) -> bool {
         let mut chains = self.chains.iter().zip(&self.kept);
-        chains.any(|(chain, &kept)| chain.stores[kept..].binary_search(&event).is_ok())
+        chains.any(|(chain, &kept)| chain.lost(kept).binary_search(&event).is_ok())
     }
 
     /// Whether the image is one that a crash in program order leaves a little earlier: no store is present that was issued after one
     /// that is lost. It may not be noticed if the behaviour lasts very long.
     pub(super) fn is_earlier_state(&self, stores: &RunStores) -> bool {
+        if self.torn.is_some() {
+            return false;
+        }
         let crash = self.point.occurrence.event;
         let all = stores.order.stores();
         let issued_before = |event: EventIndex| {
@@ -212,7 +293,7 @@ impl PlannedImage {
         };
         let chains = self.chains.iter().zip(&self.kept);
         let lost: FxHashSet<EventIndex> = chains
-            .flat_map(|(chain, &kept)| chain.stores[kept..].iter().copied())
+            .flat_map(|(chain, &kept)| chain.lost(kept).iter().copied())
             .collect();
         let is_lost = |store: &OrderedStore| {
             let event = EventIndex(store.issued.0);
@@ -238,7 +319,7 @@ impl PlannedImage {
     /// The last store of the behaviour that is lost.
     pub(super) fn last_lost(&self) -> Option<EventIndex> {
         let chains = self.chains.iter().zip(&self.kept);
-        let lost = chains.filter_map(|(chain, &kept)| chain.stores[kept..].last());
+        let lost = chains.filter_map(|(chain, &kept)| chain.lost(kept).last());
         lost.max().copied()
     }
 
@@ -249,6 +330,7 @@ impl PlannedImage {
         let mut last_kept: FxHashMap<UnitKey, EventIndex> = FxHashMap::default();
         let mut lossy: BTreeSet<UnitKey> = BTreeSet::new();
         for (chain, &kept) in self.chains.iter().zip(&self.kept) {
+            let kept = usize::from(kept);
             let parts = chain.stores.iter().enumerate();
             kept_parts.extend(parts.map(|(at, &store)| ((chain.unit, store), at < kept)));
             lossy.extend((kept < chain.stores.len()).then_some(chain.unit));
@@ -269,10 +351,9 @@ impl PlannedImage {
                 false => last_kept.get(&unit).is_some_and(|kept| store <= *kept),
             }
         };
-        if all {
-            return builder.choice_with(Some(&lossy), keeps, definitions);
-        }
-        let is_small = builder.losable_stores() <= MOST_LIVE;
-        is_small.then(|| builder.choice_with(None, keeps, definitions))?
+        let lossy = Some(&lossy).filter(|_| all);
+        let choice = builder.choice_with(lossy, self.torn, keeps, definitions)?;
+        // Nothing is torn if the part is guaranteed, or has a single word there.
+        (choice.has_torn_stores() || self.torn.is_none()).then_some(choice)
     }
 }

@@ -24,26 +24,48 @@ pub(super) struct Chain {
     pub(super) stores: Vec<EventIndex>,
 }
 
-/// For each chain, how many of its stores are present.
-pub(super) type Kept = Vec<usize>;
+impl Chain {
+    /// What is lost if the first `kept` stores are present.
+    pub(super) fn lost(&self, kept: u16) -> &[EventIndex] {
+        &self.stores[usize::from(kept)..]
+    }
+}
 
-/// The states to try, the most different from program order first. `seed` decides which samples are taken.
-pub(super) fn states(chains: &[Chain], seed: u64) -> Vec<Kept> {
-    let full: Kept = chains.iter().map(|chain| chain.stores.len()).collect();
-    let mut states = separating(&full);
+/// For each chain, how many of its stores are present. There are few enough for small numbers.
+pub(super) type Kept = Vec<u16>;
+
+/// The states to try.
+#[derive(Debug)]
+pub(super) struct States {
+    /// The most different from program order first.
+    pub(super) tried: Vec<Kept>,
+    /// Whether there are others.
+    pub(super) is_sample: bool,
+}
+
+/// The state with all stores.
+pub(super) fn full(chains: &[Chain]) -> Kept {
+    let stores = |chain: &Chain| u16::try_from(chain.stores.len()).unwrap_or(u16::MAX);
+    chains.iter().map(stores).collect()
+}
+
+/// The states to try. `seed` decides which samples are taken.
+pub(super) fn states(chains: &[Chain], seed: u64) -> States {
+    let full = full(chains);
+    let mut tried = separating(&full);
     let count = full.iter().try_fold(1_u128, |count, &stores| {
-        count.checked_mul(stores as u128 + 1)
+        count.checked_mul(u128::from(stores) + 1)
     });
-    match count.filter(|&count| count <= ALL) {
-        Some(_) => states.extend(all(&full)),
-        None => {
-            states.extend(samples(&full, seed));
-            states.push(full);
-        }
+    let is_sample = count.is_none_or(|count| count > ALL);
+    if is_sample {
+        tried.extend(samples(&full, seed));
+        tried.push(full);
+    } else {
+        tried.extend(all(&full));
     }
     let mut known = std::collections::HashSet::new();
-    states.retain(|state| known.insert(state.clone()));
-    states
+    tried.retain(|state| known.insert(state.clone()));
+    States { tried, is_sample }
 }
 
 /// States in which, of every two chains, each is present without the other, and the one without any store.
@@ -82,11 +104,15 @@ fn all(full: &Kept) -> Vec<Kept> {
 fn samples(full: &Kept, seed: u64) -> Vec<Kept> {
     // Zero would be followed by zero.
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = |below: usize| {
+    let mut next = |below: u64| {
         state = xorshift::next(state);
-        (state % below as u64) as usize
+        (state % below) as u16
     };
-    let mut sample = || full.iter().map(|&stores| next(stores + 1)).collect();
+    let mut sample = || {
+        full.iter()
+            .map(|&stores| next(u64::from(stores) + 1))
+            .collect()
+    };
     (0..SAMPLES).map(|_| sample()).collect()
 }
 
@@ -108,21 +134,30 @@ mod tests {
     /// Fig. 4.7: X.B, X.C and X.D after X.A is persisted; and Fig. 4.1, where two of them are in one line.
     #[test]
     fn all_states_of_a_small_behaviour_are_tried() {
-        let tried = states(&chains(&[1, 1, 1]), 0);
-        assert_eq!(tried.len(), 8);
+        let found = states(&chains(&[1, 1, 1]), 0);
+        assert_eq!((found.tried.len(), found.is_sample), (8, false));
         let in_one_line = states(&chains(&[2, 1]), 0);
-        assert_eq!(in_one_line.len(), 6);
+        assert_eq!(in_one_line.tried.len(), 6);
+    }
+
+    #[test]
+    fn what_has_more_states_than_are_tried_is_sampled() {
+        let five_lines = states(&chains(&[1; 5]), 0);
+        assert_eq!((five_lines.tried.len(), five_lines.is_sample), (32, false));
+        let six_lines = states(&chains(&[1; 6]), 0);
+        assert!(six_lines.tried.len() < 64 && six_lines.is_sample);
     }
 
     #[test]
     fn of_every_two_stores_each_appears_without_the_other() {
         let lengths: Vec<u64> = (0..37).map(|chain| 1 + chain % 3).collect();
-        let tried = states(&chains(&lengths), 5);
+        let States { tried, is_sample } = states(&chains(&lengths), 5);
+        assert!(is_sample);
         assert!(tried.len() <= 12 + 1 + SAMPLES + 1, "{}", tried.len());
         for one in 0..lengths.len() {
             for other in (0..lengths.len()).filter(|&other| other != one) {
-                let stores = lengths[one] as usize;
-                let separates = |state: &Kept| state[one] == stores && state[other] == 0;
+                let separates =
+                    |state: &Kept| u64::from(state[one]) == lengths[one] && state[other] == 0;
                 assert!(tried[..12].iter().any(separates), "{one} without {other}");
             }
         }
@@ -130,6 +165,6 @@ mod tests {
 
     #[test]
     fn without_chains_there_is_program_order() {
-        assert_eq!(states(&[], 0), [Kept::new()]);
+        assert_eq!(states(&[], 0).tried, [Kept::new()]);
     }
 }

@@ -7,24 +7,28 @@
 //! its group come next, so that every location with the mistake is named. Of each behaviour the images that differ most from program order
 //! come first, the others after those of all behaviours in line.
 //!
+//! Code counts as tried if a crash loses one of its stores: a behaviour may last so long that not all of its stores are tried.
+//!
 //! Images are built in batches, each in one pass over the run.
 
 use std::collections::{HashSet, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use brownout_model::{Profile, StoreNumber};
+use brownout_model::StoreNumber;
 use brownout_trace::EventIndex;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::behaviour_code::RunCode;
 use super::behaviour_trials::{BehaviourTrials, Identity};
-use super::images::{FoundImage, PlannedImage, build, plan};
+use super::images::{BehaviourPlan, CrashModel, FoundImage, PlannedImage, build, plan};
+use super::losable_stores::BehaviourTimes;
+use super::members::Members;
 use crate::coverage::TrialPurpose;
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
 use crate::failure_point::{PointKind, Scope, StackId};
-use crate::object_types::StoreTypes;
+use crate::object_types::{StoreTypes, TypedShare};
 use crate::persistent_files::PersistentFiles;
 use crate::progress::ProgressObserver;
 use crate::recorded_run::RecordedRun;
@@ -44,28 +48,27 @@ const MOST_UPDATES: usize = 64;
 
 /// A behaviour whose images are to be built.
 #[derive(Clone, Copy, Debug)]
-struct Task {
-    behaviour: BehaviourNumber,
-    group: usize,
+pub(super) struct Task {
+    pub(super) behaviour: BehaviourNumber,
+    pub(super) group: usize,
     /// Whether its images that differ most were proposed.
-    begun: bool,
+    pub(super) begun: bool,
 }
 
 /// The update behaviours of a run, and what is left to try of them.
 pub(super) struct Schedule {
     run: RecordedRun,
     files: PersistentFiles,
-    profile: Profile,
+    model: CrashModel,
     stores: RunStores,
     types: StoreTypes,
     behaviours: UpdateBehaviours,
     /// Representatives, and other images of what was begun.
     tasks: VecDeque<Task>,
     /// Further instances, and members at other code.
-    members: VecDeque<Task>,
+    members: Members,
     /// The groups whose behaviours a number belongs to.
     groups_of: FxHashMap<u64, usize>,
-    failed: HashSet<usize>,
     /// Crashes that are built and not proposed.
     ready: VecDeque<ProposedCrash>,
     known: HashSet<CrashPoint>,
@@ -77,6 +80,8 @@ pub(super) struct Schedule {
     with_images: HashSet<BehaviourNumber>,
     /// How many have none.
     without_images: u64,
+    /// The behaviours of which a crash can leave states that are not tried.
+    sampled: HashSet<BehaviourNumber>,
     /// How many are left out because an earlier run has tested them.
     remembered: u64,
     trials: BehaviourTrials,
@@ -92,7 +97,7 @@ pub(super) struct ScheduleInput {
     run: RecordedRun,
     files: PersistentFiles,
     scope: Scope,
-    profile: Profile,
+    model: CrashModel,
     memory: Option<TestedBehaviours>,
 }
 
@@ -102,7 +107,10 @@ impl ScheduleInput {
             run: input.run.clone(),
             files: input.survey.files.clone(),
             scope: input.survey.points.scope().clone(),
-            profile: input.profile,
+            model: CrashModel {
+                profile: input.profile,
+                tearing: input.tearing,
+            },
             memory: input.memory.cloned(),
         }
     }
@@ -116,12 +124,9 @@ impl Schedule {
         observer: &mut dyn ProgressObserver,
     ) -> Result<Option<Self>, CrashError> {
         let ScheduleInput {
-            run,
-            scope,
-            profile,
-            ..
+            run, scope, model, ..
         } = input;
-        let (stores, types, _) = read_stores(run, scope, *profile, symbols, observer)?;
+        let (stores, types, _) = read_stores(run, scope, model.profile, symbols, observer)?;
         if observer.stop() {
             return Ok(None);
         }
@@ -129,74 +134,92 @@ impl Schedule {
         let mut schedule = Self {
             run: run.clone(),
             files: input.files.clone(),
-            profile: *profile,
+            model: *model,
             stores,
             types,
             behaviours,
             tasks: VecDeque::new(),
-            members: VecDeque::new(),
+            members: Members::default(),
             groups_of: FxHashMap::default(),
-            failed: HashSet::new(),
             ready: VecDeque::new(),
             known: HashSet::new(),
             built: 0,
             points: HashSet::new(),
             with_images: HashSet::new(),
             without_images: 0,
+            sampled: HashSet::new(),
             remembered: 0,
             trials: BehaviourTrials::default(),
             batch: FIRST_BATCH,
             leaves_out_earlier_states: false,
             is_cut: false,
         };
-        schedule.choose();
+        let [mut representatives, mut members] = schedule.choose();
         if let Some(memory) = &input.memory {
-            schedule.leave_out_tested(memory, symbols);
+            schedule.leave_out_tested(memory, [&mut representatives, &mut members], symbols);
         }
-        let chosen = schedule.tasks.iter().chain(&schedule.members);
-        schedule.groups_of = chosen
+        schedule.groups_of = representatives
+            .iter()
+            .chain(&members)
             .map(|task| (u64::from(task.behaviour.0), task.group))
             .collect();
+        schedule.tasks = representatives.into();
+        schedule.members = Members::new(members);
         Ok(Some(schedule))
     }
 
-    /// Chooses the behaviours to try.
-    fn choose(&mut self) {
+    /// The behaviours to try: representatives, and others after them.
+    fn choose(&self) -> [Vec<Task>; 2] {
         let mut tried: FxHashSet<u32> = FxHashSet::default();
         let task = |behaviour, group| Task {
             behaviour,
             group,
             begun: false,
         };
+        let code = |behaviour| {
+            let numbers: Vec<StoreNumber> = self.behaviours.stores(behaviour).collect();
+            BehaviourTimes::of(&numbers, &self.stores).code
+        };
+        let (mut representatives, mut members) = (Vec::new(), Vec::new());
         for (group, known) in self.behaviours.groups().iter().enumerate() {
             let behaviour = self.behaviours.representative(known);
-            let stores = self.behaviours.stores(behaviour);
-            tried.extend(callers(stores, &self.stores));
-            self.tasks.push_back(task(behaviour, group));
+            tried.extend(code(behaviour));
+            representatives.push(task(behaviour, group));
         }
         for (group, known) in self.behaviours.groups().iter().enumerate() {
-            let further = self.behaviours.further_representatives(known);
-            for behaviour in further {
-                let stores = self.behaviours.stores(behaviour);
-                tried.extend(callers(stores, &self.stores));
-                self.members.push_back(task(behaviour, group));
+            for behaviour in self.behaviours.further_representatives(known) {
+                tried.extend(code(behaviour));
+                members.push(task(behaviour, group));
             }
         }
+        // A behaviour may be a member of many groups.
+        let mut considered: FxHashSet<BehaviourNumber> = FxHashSet::default();
         for (group, known) in self.behaviours.groups().iter().enumerate() {
             for behaviour in self.behaviours.members(known) {
-                let stores = self.behaviours.stores(behaviour);
-                let own = callers(stores, &self.stores);
-                // Not lazily: all of them are tried.
-                let new = own.filter(|&caller| tried.insert(caller)).count();
-                if new > 0 {
-                    self.members.push_back(task(behaviour, group));
+                if !considered.insert(behaviour) {
+                    continue;
+                }
+                let mut own = callers(self.behaviours.stores(behaviour), &self.stores);
+                if own.all(|caller| tried.contains(&caller)) {
+                    continue;
+                }
+                let before = tried.len();
+                tried.extend(code(behaviour));
+                if tried.len() > before {
+                    members.push(task(behaviour, group));
                 }
             }
         }
+        [representatives, members]
     }
 
     /// Leaves out what earlier runs have tested, and identifies the rest for later runs.
-    fn leave_out_tested(&mut self, memory: &TestedBehaviours, symbols: &mut dyn Symbols) {
+    fn leave_out_tested(
+        &mut self,
+        memory: &TestedBehaviours,
+        tasks: [&mut Vec<Task>; 2],
+        symbols: &mut dyn Symbols,
+    ) {
         let code = RunCode::of(&self.stores, symbols);
         let mut earlier = EarlierTests::new(memory);
         let Self {
@@ -222,8 +245,9 @@ impl Schedule {
             }
             !is_covered
         };
-        self.tasks.retain(&mut is_new);
-        self.members.retain(is_new);
+        for tasks in tasks {
+            tasks.retain(&mut is_new);
+        }
     }
 
     /// How many behaviours are left out because an earlier run has tested them.
@@ -239,6 +263,16 @@ impl Schedule {
     /// How many behaviours are tried, without those of which another one shows all.
     pub(super) fn behaviours(&self) -> u64 {
         self.groups_of.len() as u64 - self.without_images
+    }
+
+    /// How many of them are tried in some of their states only, as far as that is known.
+    pub(super) fn sampled(&self) -> u64 {
+        self.sampled.len() as u64
+    }
+
+    /// How the types of the objects were determined.
+    pub(super) fn typed(&self) -> TypedShare {
+        self.types.share_typed()
     }
 
     /// How many crashes are proposed or wait, as far as that is known: at least one for each behaviour.
@@ -261,7 +295,12 @@ impl Schedule {
                 && let Some(task) = self.next_task()
             {
                 let numbers: Vec<StoreNumber> = self.behaviours.stores(task.behaviour).collect();
-                let [first, others] = plan(task.behaviour, &numbers, &self.stores, &self.profile);
+                let BehaviourPlan {
+                    first,
+                    others,
+                    is_sample,
+                } = plan(task.behaviour, &numbers, &self.stores, self.model);
+                self.sampled.extend(is_sample.then_some(task.behaviour));
                 if task.begun {
                     planned.extend(others);
                     completed.push(task.behaviour);
@@ -278,13 +317,22 @@ impl Schedule {
                 planned.retain(|image| !image.is_earlier_state(&self.stores));
             }
             self.batch = (2 * self.batch).min(LARGEST_BATCH);
-            let found = build(planned, &self.run, &self.files, self.profile, observer)?;
+            let found = build(
+                planned,
+                &self.run,
+                &self.files,
+                self.model.profile,
+                observer,
+            )?;
             if observer.stop() {
                 self.is_cut = true;
                 return Ok(ControlFlow::Break(()));
             }
-            self.trials.completed(&completed);
-            for image in found {
+            self.sampled.extend(found.incomplete);
+            let whole = completed.iter().copied();
+            let whole = whole.filter(|behaviour| !self.sampled.contains(behaviour));
+            self.trials.completed(whole);
+            for image in found.images {
                 self.trials.image(&image);
                 if self.known.insert(image.crash.clone()) {
                     self.with_images.insert(image.planned.behaviour);
@@ -301,20 +349,19 @@ impl Schedule {
     }
 
     fn has_more(&self) -> bool {
-        self.is_cut || !self.tasks.is_empty() || !self.members.is_empty()
+        self.is_cut || !self.tasks.is_empty() || self.members.len() > 0
     }
 
     /// Members of groups that fail, then representatives and what is left of them, then other members.
     fn next_task(&mut self) -> Option<Task> {
-        let failed = |task: &Task| self.failed.contains(&task.group);
-        if let Some(at) = self.members.iter().position(failed) {
-            return self.members.remove(at);
+        if let Some(member) = self.members.pop_urgent() {
+            return Some(member);
         }
         let is_new = |task: &Task| !task.begun;
         if self.tasks.front().is_some_and(is_new) {
             return self.tasks.pop_front();
         }
-        self.members.pop_front().or_else(|| self.tasks.pop_front())
+        self.members.pop().or_else(|| self.tasks.pop_front())
     }
 
     /// Crashes in program order, at failure points and between stores, are tried by others.
@@ -335,8 +382,9 @@ impl Schedule {
 
     pub(super) fn learn(&mut self, trial: &Trial) {
         let number = trial.behaviour.filter(|_| !trial.verdict.passed());
-        let group = number.and_then(|number| self.groups_of.get(&number));
-        self.failed.extend(group.copied());
+        if let Some(&group) = number.and_then(|number| self.groups_of.get(&number)) {
+            self.members.group_fails(group);
+        }
     }
 
     fn crash(&mut self, image: FoundImage) -> ProposedCrash {

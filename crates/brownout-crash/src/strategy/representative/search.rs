@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::schedule::{Schedule, ScheduleInput};
 use crate::crash_point::CrashPoint;
 use crate::error::CrashError;
+use crate::object_types::TypedShare;
 use crate::progress::ProgressObserver;
 use crate::strategy::{ProposedCrash, StrategyInput};
 use crate::symbols::Symbols;
@@ -120,6 +121,22 @@ impl Representatives {
         match &self.state {
             State::Known(schedule) => Some(schedule.behaviours()),
             State::Unknown(..) => None,
+        }
+    }
+
+    /// How many of them are tried in some of their states only.
+    pub(in crate::strategy) fn sampled(&self) -> u64 {
+        match &self.state {
+            State::Known(schedule) => schedule.sampled(),
+            State::Unknown(..) => 0,
+        }
+    }
+
+    /// How the types of the objects were determined.
+    pub(in crate::strategy) fn typed(&self) -> TypedShare {
+        match &self.state {
+            State::Known(schedule) => schedule.typed(),
+            State::Unknown(..) => TypedShare::default(),
         }
     }
 

@@ -71,6 +71,9 @@ impl Knowledge {
         if kept.is_empty() {
             return;
         }
+        if let Some(by) = by.filter(|by| by.thread != store.thread) {
+            *self.threads[by.thread].ends.entry(line).or_default() += 1;
+        }
         let own = by.filter(|by| by.thread == store.thread);
         let locks = own.map_or(LocksetId::EMPTY, |by| {
             let held = &self.threads[by.thread].held;
@@ -129,6 +132,7 @@ impl Knowledge {
                 site: load.site,
                 clock: load.clock,
                 locks: load.locks,
+                ends: load.ends,
             };
             self.accesses
                 .add_load(load.line, load.bytes, kind, load.time);
@@ -166,13 +170,13 @@ impl PersistObserver for Knowledge {
             time: by.time,
         };
         self.observations.persisted(store.time, persist);
-        let (clocks, clock) = (&self.clocks, store.tag.clock);
+        let (clocks, threads, clock) = (&self.clocks, &self.threads, store.tag.clock);
         self.observations.dependent_persisted(
             store.tag.dependent,
             (store.time, store.tag.site),
             |persist| match persist.by == store.thread {
                 true => persist.time < store.time,
-                false => clocks.knows(clock, persist.by, persist.time),
+                false => clocks.knows(clock, threads[persist.by].component, persist.time),
             },
         );
     }

@@ -204,8 +204,7 @@ impl<C: TargetCode> RaceDetector<C> {
                     threads, clocks, ..
                 } = &mut self.knowledge;
                 if let Some(ended) = threads.last_with((event.process, joined)) {
-                    let sent = threads.send(ended, by.time, clocks);
-                    threads.receive(by.thread, by.time, sent, clocks);
+                    threads.join(by.thread, ended, by.time, clocks);
                 }
             }
             EventKind::ProcessExit { .. } => {

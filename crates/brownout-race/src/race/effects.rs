@@ -80,6 +80,7 @@ impl<C: TargetCode> RaceDetector<C> {
                     site,
                     clock: thread.clock,
                     locks: thread.held.now(),
+                    ends: thread.ends_in(line),
                     time: by.time,
                     flushed: false,
                 });

@@ -87,6 +87,19 @@ fn another_thread_that_persists_or_overwrites_protects_nothing() {
 }
 
 #[test]
+fn a_reader_that_makes_the_store_durable_later_has_read_it_before() {
+    let mut run = threads();
+    run.thread(T2).at(1).store_value(X, Y);
+    run.thread(T3).at(2).load_value(X, Y).at(3).store(Z);
+    run.flush(X).flush(Z).fence().at(2).load_value(X, Y);
+    assert_eq!(run.races(), ["1-2 observed"]);
+    let mut run = threads();
+    run.thread(T2).at(1).store(X);
+    run.thread(T3).at(2).load(X).at(3).store(X).at(2).load(X);
+    assert_eq!(run.races(), ["1-2 observed"], "overwritten");
+}
+
+#[test]
 fn a_store_that_is_never_durable_races_with_every_load() {
     let mut run = threads();
     run.thread(T2).lock(A).at(1).store(X).unlock(A);

@@ -1,6 +1,7 @@
 //! Calls that allocate persistent memory, inside and outside of libpmemobj transactions.
 
 use brownout_libraries::{AllocationResult, Purpose, TxFunction};
+use brownout_model::Time;
 use brownout_trace::{Address, CallArguments, Definitions, FunctionId};
 
 /// The offset of an object in its pool, in an identifier of libpmemobj.
@@ -53,9 +54,19 @@ impl AllocationFunctions {
 struct OpenAllocation {
     function: FunctionId,
     args: CallArguments,
+    called: Time,
     meaning: AllocationMeaning,
     /// What was stored as the offset in the identifier.
     offset: u64,
+}
+
+/// Memory that was allocated.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allocation {
+    pub(crate) addr: Address,
+    pub(crate) len: u64,
+    /// When the call began.
+    pub(crate) called: Time,
 }
 
 /// The allocations of a thread.
@@ -69,8 +80,7 @@ pub(crate) struct Allocations {
 impl Allocations {
     pub(crate) fn called(
         &mut self,
-        function: FunctionId,
-        args: CallArguments,
+        (function, args, called): (FunctionId, CallArguments, Time),
         functions: &mut AllocationFunctions,
         definitions: &Definitions,
     ) {
@@ -84,17 +94,18 @@ impl Allocations {
         self.open.push(OpenAllocation {
             function,
             args,
+            called,
             meaning,
             offset: 0,
         });
     }
 
-    /// The address and length of what a call has allocated that returns now.
+    /// What a call has allocated that returns now.
     pub(crate) fn returned(
         &mut self,
         function: FunctionId,
         value: Option<[u64; 2]>,
-    ) -> Option<(Address, u64)> {
+    ) -> Option<Allocation> {
         let mut open = self.open.iter();
         let index = open.rposition(|call| call.function == function)?;
         let call = self.open.remove(index);
@@ -112,7 +123,11 @@ impl Allocations {
                 (addr, call.args.get(size.into()))
             }
         };
-        (addr != 0 && len > 0).then_some((Address(addr), len))
+        (addr != 0 && len > 0).then_some(Allocation {
+            addr: Address(addr),
+            len,
+            called: call.called,
+        })
     }
 
     /// The thread stores bytes, perhaps the identifier of what it allocates.

@@ -23,6 +23,7 @@ mod clocks;
 mod forced;
 mod lifetimes;
 mod lines;
+mod lock_words;
 mod locks;
 mod observations;
 mod outcome;

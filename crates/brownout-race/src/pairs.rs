@@ -88,7 +88,8 @@ impl Pairing {
         };
         for groups in [&mut stores, &mut loads] {
             groups.retain_mut(|group| {
-                group.bytes = knowledge.data_bytes(group.line, group.bytes);
+                let words = &knowledge.lock_words;
+                group.bytes = words.data(lines.address(group.line), group.bytes, group.first);
                 !group.bytes.is_empty() && is_persistent(group)
             });
         }

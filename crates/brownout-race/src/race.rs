@@ -16,8 +16,6 @@ use brownout_trace::{
     Definitions, Event, EventKind, FileId, RecognisedLocks, StoreFlavor, Visitor,
 };
 
-use rustc_hash::FxHashMap;
-
 use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
 use crate::allocations::AllocationFunctions;
@@ -25,6 +23,7 @@ use crate::clocks::Clocks;
 use crate::forced::ForcedReads;
 use crate::lifetimes::Knowledge;
 use crate::lines::Lines;
+use crate::lock_words::LockWords;
 use crate::locks::Locks;
 use crate::observations::Observations;
 use crate::outcome::{RaceCounts, RaceOutcome};
@@ -74,7 +73,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 accesses: Accesses::new(),
                 observations: Observations::default(),
                 forced: ForcedReads::default(),
-                lock_words: FxHashMap::default(),
+                lock_words: LockWords::default(),
                 persisting: RaceSite(0),
                 removes_initialisation: options.removes_initialisation,
             },

@@ -149,12 +149,16 @@ fn found(steps: &[Step], removes_initialisation: bool) -> Races {
 /// Which steps happened before which.
 fn happens_before(steps: &[Step]) -> Vec<Vec<bool>> {
     let count = steps.len();
+    let number = |of: Op, until: usize| steps[..until].iter().filter(|step| step.op == of).count();
     let mut before = vec![vec![false; count]; count];
     for (late, to) in steps.iter().enumerate() {
         for (early, from) in steps[..late].iter().enumerate() {
             let joins = matches!(to.op, Op::Join(other) if other == from.thread);
             let creates = matches!(from.op, Op::Create(other) if other == to.thread);
-            let posts = from.op == Op::Post && to.op == Op::Wait;
+            // The first wait takes what the first post has announced.
+            let posts = from.op == Op::Post
+                && to.op == Op::Wait
+                && number(Op::Post, early) <= number(Op::Wait, late);
             if from.thread == to.thread || joins || creates || posts {
                 before[early][late] = true;
                 // What happened before it happened before this, too.

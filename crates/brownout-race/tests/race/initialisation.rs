@@ -64,6 +64,40 @@ fn memory_that_is_allocated_again_is_private_again() {
 }
 
 #[test]
+fn what_was_read_before_its_memory_was_allocated_again_was_a_race() {
+    let mut run = threads();
+    allocate(&mut run, Z);
+    run.at(1).store(Z);
+    run.thread(T3).at(2).load(Z);
+    allocate(&mut run, Z);
+    run.at(3).store(Z).persist(Z);
+    assert_eq!(run.races(), ["1-2 observed"]);
+}
+
+#[test]
+fn what_an_allocation_stores_belongs_to_the_new_object() {
+    let mut run = threads();
+    run.thread(T2).at(1).store(Z).persist(Z);
+    run.thread(T3).at(2).load(Z);
+    run.thread(T2).begin("memkind_malloc", &[7, 64]);
+    run.at(3).store(Z).end("memkind_malloc", Z).persist(Z);
+    assert!(run.races().is_empty());
+}
+
+#[test]
+fn locks_are_gone_when_their_memory_is_allocated_again() {
+    let mut run = threads();
+    for thread in [T2, T3] {
+        run.thread(thread).acquire(Z, 8, false).at(8).load(X);
+        run.release(Z, Release::ByStore).at(9).store(Z);
+    }
+    allocate(&mut run, Z);
+    run.at(1).store(Z);
+    run.thread(T3).at(2).load(Z);
+    assert_eq!(run.races(), ["1-2 never observed"]);
+}
+
+#[test]
 fn an_object_is_public_once_a_pointer_to_it_is_visible() {
     for pointer in [Z, Z - POOL] {
         let mut run = threads();

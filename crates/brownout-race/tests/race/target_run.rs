@@ -14,7 +14,7 @@ use brownout_race::{
 use brownout_trace::{
     Address, AppPc, Arguments, CallArguments, ContextId, Ending, Event, EventIndex, EventKind,
     FenceKind, FileId, FileIdentity, FlushKind, Header, Mapping, ProcessId, ProcessOrigin,
-    RecognisedLocks, StoreFlavor, ThreadId, ThreadParent, TraceReader, TraceWriter,
+    RecognisedLocks, StoreFlavor, Sync, ThreadId, ThreadParent, TraceReader, TraceWriter,
 };
 
 /// The address of the pool, and lines of it.
@@ -33,6 +33,14 @@ pub const T3: ThreadId = ThreadId(13);
 
 /// Instructions from here on belong to a library, and from there on to a lock.
 pub const LIBRARY: u64 = 10_000;
+
+/// How a recognised lock is released.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    ByStore,
+    ByExchange,
+    Shared,
+}
 
 /// A run. Each event is made by the thread and at the instruction that were named last.
 pub struct TargetRun {
@@ -188,12 +196,54 @@ impl TargetRun {
         })
     }
 
+    pub fn store_bytes(&mut self, addr: u64, bytes: &[u8]) -> &mut Self {
+        self.event(EventKind::Store {
+            addr: Address(addr),
+            bytes,
+            flavor: StoreFlavor::Temporal,
+            locked: false,
+            string: false,
+        })
+    }
+
+    pub fn load_bytes(&mut self, addr: u64, bytes: &[u8]) -> &mut Self {
+        let addr = Address(addr);
+        self.event(EventKind::Load { addr, bytes })
+    }
+
+    /// An instruction that may have acquired a lock with a word of `size` bytes.
+    pub fn acquire(&mut self, word: u64, size: u8, shared: bool) -> &mut Self {
+        let word = Address(word);
+        self.event(EventKind::LockAcquire { word, size, shared })
+    }
+
+    pub fn release(&mut self, word: u64, how: Release) -> &mut Self {
+        self.event(EventKind::LockRelease {
+            word: Address(word),
+            shared: how == Release::Shared,
+            exchanged: how == Release::ByExchange,
+        })
+    }
+
     pub fn flush(&mut self, addr: u64) -> &mut Self {
+        self.any_flush(addr, FlushKind::Clwb)
+    }
+
+    pub fn any_flush(&mut self, addr: u64, kind: FlushKind) -> &mut Self {
         self.event(EventKind::Flush {
             addr: Address(addr),
-            kind: FlushKind::Clwb,
+            kind,
             volatile: false,
         })
+    }
+
+    /// `msync` of a page.
+    pub fn sync(&mut self, addr: u64) -> &mut Self {
+        self.event(EventKind::Sync(Sync::Msync {
+            addr: Address(addr & !0xfff),
+            len: 0x1000,
+            asynchronous: false,
+        }))
     }
 
     pub fn fence(&mut self) -> &mut Self {

@@ -2,6 +2,7 @@
 
 use brownout_libraries::{AllocationResult, Purpose, TxFunction};
 use brownout_model::Time;
+use brownout_names::FunctionPattern;
 use brownout_trace::{Address, CallArguments, Definitions, FunctionId};
 
 /// The offset of an object in its pool, in an identifier of libpmemobj.
@@ -11,16 +12,43 @@ const OFFSET_IN_IDENTIFIER: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 enum AllocationMeaning {
     Transaction(TxFunction),
-    Allocate { size: u8, result: AllocationResult },
+    Allocate {
+        size: AllocationSize,
+        result: AllocationResult,
+    },
+}
+
+/// How large what a function allocates is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AllocationSize {
+    /// As the argument with this index says.
+    Argument(u8),
+    /// Always the same.
+    Bytes(u64),
+}
+
+/// A function of the target that allocates persistent memory and returns its address.
+#[derive(Clone, Debug)]
+pub struct CustomAllocator {
+    pub function: FunctionPattern,
+    pub size: AllocationSize,
 }
 
 /// Finds the functions by their numbers in the trace.
 #[derive(Debug, Default)]
 pub(crate) struct AllocationFunctions {
+    custom: Vec<CustomAllocator>,
     known: Vec<Option<Option<AllocationMeaning>>>,
 }
 
 impl AllocationFunctions {
+    pub(crate) fn new(custom: Vec<CustomAllocator>) -> Self {
+        AllocationFunctions {
+            custom,
+            known: Vec::new(),
+        }
+    }
+
     fn get(
         &mut self,
         function: FunctionId,
@@ -31,21 +59,31 @@ impl AllocationFunctions {
             self.known.resize(index + 1, None);
         }
         if self.known[index].is_none() {
-            let row = brownout_libraries::function(definitions.function(function)?);
-            let meaning = row.and_then(|row| match row.purpose {
-                Purpose::Transaction(
-                    function @ (TxFunction::Begin
-                    | TxFunction::Allocate { .. }
-                    | TxFunction::Reserve),
-                ) => Some(AllocationMeaning::Transaction(function)),
-                Purpose::Allocate { size, result } => {
-                    Some(AllocationMeaning::Allocate { size, result })
-                }
-                _ => None,
-            });
+            let meaning = self.meaning(definitions.function(function)?);
             self.known[index] = Some(meaning);
         }
         self.known[index]?
+    }
+
+    /// What the user says counts before what is known of libraries.
+    fn meaning(&self, name: &str) -> Option<AllocationMeaning> {
+        let mut custom = self.custom.iter();
+        if let Some(own) = custom.find(|own| own.function.matches_symbol(name)) {
+            return Some(AllocationMeaning::Allocate {
+                size: own.size,
+                result: AllocationResult::Address,
+            });
+        }
+        match brownout_libraries::function(name)?.purpose {
+            Purpose::Transaction(
+                function @ (TxFunction::Begin | TxFunction::Allocate { .. } | TxFunction::Reserve),
+            ) => Some(AllocationMeaning::Transaction(function)),
+            Purpose::Allocate { size, result } => Some(AllocationMeaning::Allocate {
+                size: AllocationSize::Argument(size),
+                result,
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -120,7 +158,11 @@ impl Allocations {
                     _ if call.offset == 0 => return None,
                     _ => call.args.get(0).wrapping_add(call.offset),
                 };
-                (addr, call.args.get(size.into()))
+                let len = match size {
+                    AllocationSize::Argument(argument) => call.args.get(argument.into()),
+                    AllocationSize::Bytes(bytes) => bytes,
+                };
+                (addr, len)
             }
         };
         (addr != 0 && len > 0).then_some(Allocation {

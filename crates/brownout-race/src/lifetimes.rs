@@ -97,6 +97,20 @@ impl Knowledge {
         self.end(address, store, store.bytes, (StoreEnd::Never, None));
     }
 
+    /// Other bytes are in the place of a store, or none.
+    pub(crate) fn replaced(
+        &mut self,
+        address: PmAddress,
+        store: &LiveStore<StoreTag>,
+        bytes: ByteMask,
+        (by, site): (Access, RaceSite),
+    ) {
+        let thread = by.thread;
+        let end = StoreEnd::Overwritten { by: thread, site };
+        self.end(address, store, bytes, (end, Some(by)));
+        self.forced.ended(store.time, by.time);
+    }
+
     /// Loads of a thread count for good.
     pub(crate) fn settle_loads(&mut self, thread: ThreadSlot) {
         let state = &mut self.threads[thread];

@@ -18,7 +18,7 @@ use brownout_trace::{
 
 use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
-use crate::allocations::AllocationFunctions;
+use crate::allocations::{AllocationFunctions, CustomAllocator};
 use crate::clocks::Clocks;
 use crate::forced::ForcedReads;
 use crate::lifetimes::Knowledge;
@@ -42,6 +42,8 @@ pub struct RaceOptions {
     pub removes_initialisation: bool,
     /// Functions of the target that work on locks.
     pub locks: Vec<CustomLock>,
+    /// Functions of the target that allocate persistent memory.
+    pub allocators: Vec<CustomAllocator>,
     /// Which acquires of the trace are those of locks, from an earlier pass.
     pub recognised: RecognisedLocks,
 }
@@ -79,7 +81,7 @@ impl<C: TargetCode> RaceDetector<C> {
             },
             synchronization: Synchronization::default(),
             functions: SyncFunctions::new(options.locks),
-            allocators: AllocationFunctions::default(),
+            allocators: AllocationFunctions::new(options.allocators),
             publication: Publication::default(),
             recognised: options.recognised,
             sites: Sites::new(code),
@@ -171,10 +173,14 @@ impl<C: TargetCode> RaceDetector<C> {
                 ..
             } => {
                 let end = offset.saturating_add(bytes.len() as u64);
-                self.tracker.discard(SpaceId(file.0), offset..end, |_| {});
+                let by = self.access(event);
+                let site = self.sites.of(event, definitions);
+                self.replace((by, site), file, offset..end);
             }
             EventKind::FileResize { file, len } => {
-                self.tracker.discard(SpaceId(file.0), len..u64::MAX, |_| {});
+                let by = self.access(event);
+                let site = self.sites.of(event, definitions);
+                self.replace((by, site), file, len..u64::MAX);
             }
             EventKind::Map(_) | EventKind::Unmap { .. } | EventKind::Remap { .. } => {
                 self.addresses.forget();

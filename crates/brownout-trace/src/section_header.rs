@@ -7,8 +7,8 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// Version 7 has the sizes of the words of recognised locks, and whether they were released by exchanges. Events of versions 2 to 6 mean the
-/// same in version 7.
+/// Version 7 has the sizes of the words of recognised locks, and whether they were released by exchanges. Events of versions 2 to 6 mean
+/// the same in version 7.
 pub const FORMAT_VERSION: u32 = 7;
 
 /// The oldest version that this build reads.

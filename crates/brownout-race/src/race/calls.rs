@@ -1,6 +1,6 @@
 //! Calls of functions that synchronise or allocate, and locks that are recognised by their instructions.
 
-use brownout_libraries::LockFunction;
+use brownout_libraries::{LockFunction, OrderFunction};
 use brownout_model::{Access, SpaceId, Time};
 use brownout_trace::{
     Address, CallArguments, Definitions, Event, EventKind, FileRange, FunctionId, ProcessId,
@@ -134,14 +134,19 @@ impl<C: TargetCode> RaceDetector<C> {
         let calls: Vec<_> = others
             .filter(|other| other.key != (event.process, event.thread))
             .flat_map(|other| other.open.iter().map(|call| (other.key, *call)))
-            .filter(|(_, call)| call.is_lock)
             .collect();
         for (waiter, call) in calls {
-            let Some(SyncMeaning::Lock {
-                function: LockFunction::Exclusive | LockFunction::Shared,
-                argument,
-                ..
-            }) = self.functions.get(call.function, definitions)
+            let Some(
+                SyncMeaning::Lock {
+                    function: LockFunction::Exclusive | LockFunction::Shared,
+                    argument,
+                    ..
+                }
+                | SyncMeaning::Order {
+                    function: OrderFunction::SemaphoreWait,
+                    argument,
+                },
+            ) = self.functions.get(call.function, definitions)
             else {
                 continue;
             };

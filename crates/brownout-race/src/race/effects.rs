@@ -1,5 +1,7 @@
 //! Loads, stores, flushes, fences and syncs take effect.
 
+use std::ops::Range;
+
 use brownout_model::{
     Access, ByteMask, FlushEffect, LINE, PAGE, PmAddress, SpaceId, StoreKind, line_parts,
 };
@@ -299,6 +301,25 @@ impl<C: TargetCode> RaceDetector<C> {
         self.knowledge.persisting = site;
         self.tracker.fence(&mut self.knowledge, by);
         self.forgive(by, |_, _, flushed| flushed);
+    }
+
+    /// A system call takes bytes of a file away, or writes others in their place.
+    pub(super) fn replace(
+        &mut self,
+        (by, site): (Access, RaceSite),
+        file: FileId,
+        bytes: Range<u64>,
+    ) {
+        let space = SpaceId(file.0);
+        let live = self.tracker.live_in(space, bytes.clone());
+        for (address, _, store) in live {
+            let from = bytes.start.saturating_sub(address.offset).min(LINE);
+            let to = bytes.end.saturating_sub(address.offset).min(LINE);
+            let replaced = store.bytes.and(ByteMask::range(from, to - from));
+            self.knowledge
+                .replaced(address, store, replaced, (by, site));
+        }
+        self.tracker.discard(space, bytes, |_| {});
     }
 
     /// What a thread has read is durable now, before the thread has stored anything: that is no race. `is_durable` says whether, by the

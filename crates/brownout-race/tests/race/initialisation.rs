@@ -1,5 +1,8 @@
 //! Initialisation removal: HawkSet §3.1.3.
 
+use brownout_names::FunctionPattern;
+use brownout_race::{AllocationSize, CustomAllocator};
+
 use crate::target_run::*;
 
 fn threads() -> TargetRun {
@@ -61,6 +64,23 @@ fn memory_that_is_allocated_again_is_private_again() {
         reuse(&mut run);
     }
     assert!(run.races().is_empty());
+}
+
+#[test]
+fn memory_that_a_function_of_the_user_allocates_is_private_again() {
+    for size in [AllocationSize::Argument(1), AllocationSize::Bytes(64)] {
+        let mut run = threads();
+        run.allocators.push(CustomAllocator {
+            function: FunctionPattern::new("slab_alloc"),
+            size,
+        });
+        for _ in 0..2 {
+            run.thread(T2).begin("slab_alloc", &[7, 64]);
+            run.end("slab_alloc", Z).at(1).store(Z).persist(Z);
+            run.thread(T3).at(2).load(Z);
+        }
+        assert!(run.races().is_empty(), "{size:?}");
+    }
 }
 
 #[test]

@@ -100,6 +100,17 @@ fn a_reader_that_makes_the_store_durable_later_has_read_it_before() {
 }
 
 #[test]
+fn a_store_that_a_system_call_replaces_was_visible_until_then() {
+    for truncated in [false, true] {
+        let mut run = threads();
+        run.thread(T2).at(1).store(X);
+        run.thread(T3).at(2).load(X);
+        run.thread(T2).at(3).replace_all(truncated);
+        assert_eq!(run.races(), ["1-2 observed"]);
+    }
+}
+
+#[test]
 fn a_store_that_is_never_durable_races_with_every_load() {
     let mut run = threads();
     run.thread(T2).lock(A).at(1).store(X).unlock(A);

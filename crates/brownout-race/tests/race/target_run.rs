@@ -9,7 +9,8 @@ use brownout_libraries::LockFunction;
 use brownout_model::Profile;
 use brownout_names::FunctionPattern;
 use brownout_race::{
-    AccessOwner, CustomLock, Harm, RaceDetector, RaceOptions, RaceOutcome, RaceSite, RacyEnd,
+    AccessOwner, CustomAllocator, CustomLock, ForcedRoles, Harm, RaceDetector, RaceOptions,
+    RaceOutcome, RaceSite, RacyEnd,
 };
 use brownout_trace::{
     Address, AppPc, Arguments, CallArguments, ContextId, Ending, Event, EventIndex, EventKind,
@@ -51,6 +52,9 @@ pub struct TargetRun {
     pub profile: Profile,
     pub removes_initialisation: bool,
     pub locks: Vec<CustomLock>,
+    pub allocators: Vec<CustomAllocator>,
+    /// The store whose thread is held, and the load that can race with it.
+    pub forced: Option<(u64, u64)>,
 }
 
 impl TargetRun {
@@ -74,6 +78,8 @@ impl TargetRun {
             profile: Profile::ADR,
             removes_initialisation: false,
             locks: Vec::new(),
+            allocators: Vec::new(),
+            forced: None,
         };
         run.event(EventKind::ProcessStart {
             pid: 100,
@@ -246,6 +252,20 @@ impl TargetRun {
         }))
     }
 
+    /// The file is truncated, or written from its beginning by a system call.
+    pub fn replace_all(&mut self, truncated: bool) -> &mut Self {
+        let file = self.pool;
+        self.event(match truncated {
+            true => EventKind::FileResize { file, len: 0 },
+            false => EventKind::FileWrite {
+                file,
+                offset: 0,
+                bytes: &[0; 0x1000],
+                syscall: 18,
+            },
+        })
+    }
+
     pub fn fence(&mut self) -> &mut Self {
         self.event(EventKind::Fence {
             kind: FenceKind::Sfence,
@@ -322,9 +342,14 @@ impl TargetRun {
             profile: self.profile,
             removes_initialisation: self.removes_initialisation,
             locks: self.locks.clone(),
+            allocators: self.allocators.clone(),
             recognised,
         };
-        let mut detector = RaceDetector::new(options, Owners::default());
+        let code = Owners {
+            forced: self.forced,
+            ..Owners::default()
+        };
+        let mut detector = RaceDetector::new(options, code);
         reader
             .for_each(|event, definitions| {
                 detector.observe(event, definitions);
@@ -367,6 +392,7 @@ pub fn races(outcome: &RaceOutcome<Owners>) -> Vec<String> {
 #[derive(Default)]
 pub struct Owners {
     pub pcs: Vec<u64>,
+    forced: Option<(u64, u64)>,
 }
 
 impl brownout_race::TargetCode for Owners {
@@ -380,6 +406,15 @@ impl brownout_race::TargetCode for Owners {
         match event.pc.0 {
             LIBRARY.. => AccessOwner::Library,
             _ => AccessOwner::User,
+        }
+    }
+
+    fn forced_roles(&self, site: RaceSite) -> ForcedRoles {
+        let pc = self.pcs[site.0 as usize];
+        let is = |one: fn((u64, u64)) -> u64| self.forced.map(one) == Some(pc);
+        ForcedRoles {
+            store: is(|(store, _)| store),
+            load: is(|(_, load)| load),
         }
     }
 }

@@ -4,8 +4,10 @@
 //! thread sets and clears by exchanges, as sequentially consistent stores of C and C++ do with a flag. When memory is allocated anew, its
 //! locks are gone.
 //!
-//! What it can take for a lock: a flag that several threads set and clear by exchanges. What it can take for data: a lock that no second
-//! thread has acquired, if it is released by an exchange; an attempt that fails is not in the trace.
+//! What it can take for a lock: a flag that several threads set and clear by exchanges; and one that a single thread sets and clears,
+//! if the recorder notices that the word is clear before it sees the exchange, as it does when the exchange is an event itself. What it
+//! can take for data: a lock that no second thread has acquired, if it is released by an exchange; an attempt that fails is not in the
+//! trace.
 
 use brownout_model::{ByteMask, LINE, PmAddress, ThreadSlot, Time, line_parts};
 use brownout_trace::{FileRange, LockMode, RecognisedLock};

@@ -122,6 +122,8 @@ pub enum AllocatedSize {
     Argument(u8),
     /// The arguments with these indices are the number of objects and the size of each.
     Product(u8, u8),
+    /// Always the same.
+    Bytes(u64),
     /// Nothing.
     Unknown,
 }
@@ -156,10 +158,18 @@ pub enum OrderFunction {
     SemaphoreWait,
     /// Increments a semaphore.
     SemaphorePost,
+    /// Initialises a semaphore with the value that is the argument after the next one.
+    SemaphoreInit,
+    /// Opens a semaphore with a name, and returns its address. The object is the initial value, if it is created.
+    SemaphoreOpen,
     /// Waits until all threads of a barrier have called it.
     Barrier,
     /// Calls an initialiser, unless a thread has done that before.
     Once,
+    /// Waits until no other thread initialises a static variable of C++, and returns 0 if one has done so.
+    GuardAcquire,
+    /// A static variable of C++ is initialised.
+    GuardRelease,
     /// Wakes threads that wait for a condition.
     Signal,
 }

@@ -171,6 +171,7 @@ impl HeapCall {
                     AllocatedSize::Product(count, size) => {
                         self.argument(count).checked_mul(self.argument(size))
                     }
+                    AllocatedSize::Bytes(bytes) => Some(bytes),
                     AllocatedSize::Unknown => None,
                 };
                 (address != 0 && size != Some(0)).then_some(HeapEffect::Allocated { address, size })

@@ -99,6 +99,11 @@ pub const LIBRARIES: &[Library] = &[
             orders("sem_timedwait", 0, OrderFunction::SemaphoreWait),
             orders("sem_clockwait", 0, OrderFunction::SemaphoreWait),
             orders("sem_post", 0, OrderFunction::SemaphorePost),
+            Function {
+                arguments: 3,
+                ..orders("sem_init", 0, OrderFunction::SemaphoreInit)
+            },
+            orders("sem_open", 3, OrderFunction::SemaphoreOpen),
             orders("pthread_barrier_wait", 0, OrderFunction::Barrier),
             orders("pthread_once", 0, OrderFunction::Once),
             orders("call_once", 0, OrderFunction::Once),
@@ -230,6 +235,10 @@ pub const LIBRARIES: &[Library] = &[
     // The runtime libraries of GCC, and the intrinsics of GCC and Clang.
     Library {
         modules: &["libstdc++.so", "libgcc_s.so"],
+        functions: &[
+            orders("__cxa_guard_acquire", 0, OrderFunction::GuardAcquire),
+            orders("__cxa_guard_release", 0, OrderFunction::GuardRelease),
+        ],
         headers: &["/lib/gcc/", "/lib/clang/"],
         memory: &[
             memory("_mm_clwb", MemoryEffect::FlushesLine),

@@ -3,7 +3,9 @@
 //! Accesses to the same bytes of a line by the same thread at the same site, with the same clock and locks, differ only in their
 //! position. Two positions decide whether a pair of accesses is ordered: that of the load, if it comes before the store, and that at
 //! which the store became durable, if it comes before the load. In both cases the last of several accesses is in a race if any of
-//! them is, so that the last position suffices.
+//! them is, so that the last position suffices. The exception is a store that the loading thread has made durable or overwritten
+//! itself: an earlier load of the thread can be in a race although the last one is not. So loads of a line are also distinguished by how
+//! often their thread has ended stores of others there ([`LoadKind::ends`]): all of one kind come before such an end, or all after it.
 
 use brownout_model::{ByteMask, ThreadSlot, Time};
 use rustc_hash::FxHashMap;
@@ -20,6 +22,8 @@ pub(crate) struct LoadKind {
     pub(crate) site: RaceSite,
     pub(crate) clock: ClockId,
     pub(crate) locks: LocksetId,
+    /// How often its thread had ended the time in which stores of others to the line could be lost.
+    pub(crate) ends: u32,
 }
 
 /// What ended the time in which a crash could lose a store.
@@ -96,16 +100,36 @@ pub(crate) struct AccessGroup {
     pub(crate) bytes: ByteMask,
     /// The number of what they have in common.
     pub(crate) number: u32,
+    /// The first one.
+    pub(crate) first: Time,
     /// Of loads the last one; of stores the last end.
     pub(crate) last: Time,
 }
 
 /// All accesses of a run.
 pub(crate) struct Accesses {
-    load_kinds: Shared<LoadKind, Time>,
+    load_kinds: Shared<LoadKind, ()>,
     store_lives: Shared<StoreLife, StoreExample>,
-    loads: FxHashMap<AccessKey, Time>,
-    stores: FxHashMap<AccessKey, Time>,
+    loads: FxHashMap<AccessKey, Positions>,
+    stores: FxHashMap<AccessKey, Positions>,
+}
+
+/// Where accesses are that have everything else in common.
+#[derive(Clone, Copy)]
+struct Positions {
+    first: Time,
+    last: Time,
+}
+
+impl Positions {
+    fn new(first: Time, last: Time) -> Self {
+        Positions { first, last }
+    }
+
+    fn include(&mut self, other: Positions) {
+        self.first = other.first.min(self.first);
+        self.last = other.last.max(self.last);
+    }
 }
 
 impl Accesses {
@@ -119,9 +143,10 @@ impl Accesses {
     }
 
     pub(crate) fn add_load(&mut self, line: LineNumber, bytes: ByteMask, kind: LoadKind, at: Time) {
-        let number = self.load_kinds.number(kind, || at);
-        let last = self.loads.entry((line, bytes, number)).or_default();
-        *last = at.max(*last);
+        let number = self.load_kinds.number(kind, || ());
+        let at = Positions::new(at, at);
+        let known = self.loads.entry((line, bytes, number));
+        known.or_insert(at).include(at);
     }
 
     pub(crate) fn add_store(
@@ -132,13 +157,13 @@ impl Accesses {
         example: StoreExample,
     ) {
         let number = self.store_lives.number(life, || example);
-        let last = self.stores.entry((line, bytes, number)).or_default();
-        *last = example.end_time.max(*last);
+        let at = Positions::new(example.time, example.end_time);
+        let known = self.stores.entry((line, bytes, number));
+        known.or_insert(at).include(at);
     }
 
-    /// What loads have in common, and when the first of them was.
-    pub(crate) fn load_kind(&self, number: u32) -> (LoadKind, Time) {
-        self.load_kinds.values[number as usize]
+    pub(crate) fn load_kind(&self, number: u32) -> LoadKind {
+        self.load_kinds.values[number as usize].0
     }
 
     pub(crate) fn store_life(&self, number: u32) -> (StoreLife, StoreExample) {
@@ -152,13 +177,14 @@ impl Accesses {
     }
 }
 
-fn groups(accesses: FxHashMap<AccessKey, Time>) -> Vec<AccessGroup> {
+fn groups(accesses: FxHashMap<AccessKey, Positions>) -> Vec<AccessGroup> {
     let groups = accesses.into_iter();
-    let groups = groups.map(|((line, bytes, number), last)| AccessGroup {
+    let groups = groups.map(|((line, bytes, number), at)| AccessGroup {
         line,
         bytes,
         number,
-        last,
+        first: at.first,
+        last: at.last,
     });
     let mut groups: Vec<AccessGroup> = groups.collect();
     // The order does not depend on that of the table.

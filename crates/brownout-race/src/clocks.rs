@@ -4,11 +4,15 @@
 //! paper counts accesses instead. Positions need no counter, and a thread creation, which a trace reports only when the new thread
 //! starts, can be placed exactly. The component of a thread itself is never needed: accesses of one thread are no race.
 //!
-//! Clocks change only where threads synchronise, so that few are shared by many accesses.
+//! Clocks change only where threads synchronise, so that few are shared by many accesses. A thread that starts when another one is known to
+//! have ended takes over its component: the events of both are in order, and positions distinguish them. So clocks are as long as there are
+//! threads at a time.
+//!
+//! Clocks grow with the number of threads in a program that never joins them but waits for them in another known way.
 
 use std::sync::Arc;
 
-use brownout_model::{ThreadSlot, Time};
+use brownout_model::Time;
 use rustc_hash::FxHashMap;
 
 /// A clock known to [`Clocks`].
@@ -18,6 +22,16 @@ pub(crate) struct ClockId(u32);
 impl ClockId {
     /// No event of another thread is known to have happened before.
     pub(crate) const START: ClockId = ClockId(0);
+}
+
+/// The component of a clock that belongs to a thread, and to those that it has taken over from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Component(pub(crate) u32);
+
+impl Component {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// All clocks of a run, each once.
@@ -47,6 +61,12 @@ impl Clocks {
         id
     }
 
+    /// The components of all clocks together.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        self.clocks.iter().map(|clock| clock.len()).sum()
+    }
+
     fn get(&self, id: ClockId) -> &[u64] {
         &self.clocks[id.0 as usize]
     }
@@ -68,8 +88,8 @@ impl Clocks {
         self.intern(&joined)
     }
 
-    /// The clock `id`, with the events of `thread` before `until`.
-    pub(crate) fn with(&mut self, id: ClockId, thread: ThreadSlot, until: Time) -> ClockId {
+    /// The clock `id`, with the events of a thread before `until`.
+    pub(crate) fn with(&mut self, id: ClockId, thread: Component, until: Time) -> ClockId {
         let mut clock = self.get(id).to_vec();
         let index = thread.index();
         if clock.len() <= index {
@@ -79,9 +99,15 @@ impl Clocks {
         self.intern(&clock)
     }
 
-    /// Whether the event of `thread` at `time` happened before an event with the clock `id`.
+    /// Before which position the events of a thread are known by a clock.
+    pub(crate) fn until(&self, id: ClockId, thread: Component) -> Time {
+        let until = self.get(id).get(thread.index());
+        Time(until.copied().unwrap_or_default())
+    }
+
+    /// Whether the event of a thread at `time` happened before an event with the clock `id`.
     #[inline]
-    pub(crate) fn knows(&self, id: ClockId, thread: ThreadSlot, time: Time) -> bool {
+    pub(crate) fn knows(&self, id: ClockId, thread: Component, time: Time) -> bool {
         let until = self.get(id).get(thread.index());
         until.is_some_and(|&until| time.0 < until)
     }
@@ -90,57 +116,34 @@ impl Clocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use brownout_model::{
-        Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, Profile, Tracker,
-    };
 
-    struct Nobody;
-
-    impl PersistObserver for Nobody {
-        type Store = ();
-        type Flush = ();
-        const HISTORY: bool = false;
-        fn guaranteed(&mut self, _: LineRef<'_>, _: Marks<'_>, _: &LiveStore<()>, _: Access) {}
-        fn overwritten(
-            &mut self,
-            _: LineRef<'_>,
-            _: &LiveStore<()>,
-            _: &mut LiveStore<()>,
-            _: ByteMask,
-        ) {
-        }
-    }
-
-    fn threads<const N: usize>() -> [ThreadSlot; N] {
-        let mut tracker: Tracker<Nobody> = Tracker::new(Profile::ADR);
-        std::array::from_fn(|_| tracker.add_thread())
-    }
+    const ONE: Component = Component(0);
+    const TWO: Component = Component(1);
+    const THREE: Component = Component(2);
 
     #[test]
     fn a_clock_knows_what_happened_before_its_components() {
-        let [one, two, three] = threads();
         let mut clocks = Clocks::new();
-        let created = clocks.with(ClockId::START, one, Time(5));
-        assert!(clocks.knows(created, one, Time(4)));
-        assert!(!clocks.knows(created, one, Time(5)));
-        assert!(!clocks.knows(created, two, Time(0)));
-        let other = clocks.with(ClockId::START, three, Time(9));
+        let created = clocks.with(ClockId::START, ONE, Time(5));
+        assert!(clocks.knows(created, ONE, Time(4)));
+        assert!(!clocks.knows(created, ONE, Time(5)));
+        assert!(!clocks.knows(created, TWO, Time(0)));
+        let other = clocks.with(ClockId::START, THREE, Time(9));
         let joined = clocks.join(created, other);
-        assert!(clocks.knows(joined, one, Time(4)) && clocks.knows(joined, three, Time(8)));
-        assert!(!clocks.knows(joined, two, Time(0)));
+        assert!(clocks.knows(joined, ONE, Time(4)) && clocks.knows(joined, THREE, Time(8)));
+        assert!(!clocks.knows(joined, TWO, Time(0)));
     }
 
     #[test]
     fn equal_clocks_are_one() {
-        let [one, two] = threads();
         let mut clocks = Clocks::new();
-        let first = clocks.with(ClockId::START, one, Time(5));
-        let second = clocks.with(first, two, Time(7));
+        let first = clocks.with(ClockId::START, ONE, Time(5));
+        let second = clocks.with(first, TWO, Time(7));
         assert_eq!(clocks.join(second, first), second);
         assert_eq!(clocks.join(first, second), second);
         assert_eq!(clocks.join(ClockId::START, first), first);
         assert_eq!(
-            clocks.with(second, one, Time(3)),
+            clocks.with(second, ONE, Time(3)),
             second,
             "nothing is forgotten"
         );

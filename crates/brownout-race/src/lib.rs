@@ -7,6 +7,11 @@
 //! Bytes and locks in files are identified by file and offset, not by address: a file mapped twice, or by several processes,
 //! is one.
 //!
+//! Deviates from the paper: positions in the trace take the place of counted accesses in clocks, and a pair is compared from the store to
+//! its end ([`pairs`](crate::pairs)). Initialisation removal leaves out more ([`lines`](crate::lines)): also stores that are overwritten
+//! before another thread can see them, and what a thread loads from bytes that it has initialised itself. A reader that persists what it
+//! has read, before it stores anything, is no race. A semaphore that a thread waits for and posts itself is a lock.
+//!
 //! Never reports: pairs that a lock known to the analysis keeps apart, accesses of one thread, accesses to locks, accesses of
 //! persistence libraries to their own data.
 //!
@@ -23,6 +28,7 @@ mod clocks;
 mod forced;
 mod lifetimes;
 mod lines;
+mod lock_words;
 mod locks;
 mod observations;
 mod outcome;
@@ -35,6 +41,7 @@ mod sync_functions;
 mod synchronization;
 mod threads;
 
+pub use allocations::CustomAllocator;
 pub use forced::{ForcedOutcome, ForcedRead, ReaderAct};
 pub use locks::{LockName, LockSource};
 pub use observations::{Dependence, Harm};
@@ -42,4 +49,4 @@ pub use outcome::{ExcludedPair, RaceCounts, RaceOutcome, RacyAccess, RacyEnd, Ra
 pub use race::{RaceDetector, RaceOptions};
 pub use rule::PERSISTENCY_RACE;
 pub use sites::{AccessOwner, ForcedRoles, RaceSite, TargetCode};
-pub use sync_functions::{CustomLock, output_functions, watched_functions};
+pub use sync_functions::{CustomLock, output_functions, released_argument, watched_functions};

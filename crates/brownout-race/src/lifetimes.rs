@@ -2,22 +2,18 @@
 //! (HawkSet §3.1.2). The model tells when; here the effective lockset is determined and the store is kept for the pairs.
 
 use brownout_model::{
-    Access, ByteMask, LINE, LineRef, LiveStore, Marks, PersistObserver, PmAddress, ThreadSlot, Time,
+    Access, ByteMask, LineRef, LiveStore, Marks, PersistObserver, PmAddress, ThreadSlot, Time,
 };
-
-use rustc_hash::FxHashMap;
 
 use crate::accesses::{Accesses, LoadKind, StoreEnd, StoreExample, StoreLife};
 use crate::clocks::{ClockId, Clocks};
 use crate::forced::ForcedReads;
-use crate::lines::{LineNumber, Lines};
+use crate::lines::Lines;
+use crate::lock_words::LockWords;
 use crate::locks::{Locks, LocksetId};
 use crate::observations::{DependentId, Observations, Persist};
 use crate::sites::RaceSite;
 use crate::threads::Threads;
-
-/// The largest word of a lock.
-const LOCK_WORD: u64 = 8;
 
 /// What is kept with a store until its end.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +23,8 @@ pub(crate) struct StoreTag {
     /// The locks that its thread held, and its logical clock.
     pub(crate) locks: LocksetId,
     pub(crate) lock_clock: u32,
+    /// Bytes that other threads could see before their memory was allocated anew.
+    pub(crate) seen: ByteMask,
     /// The load that it depends on, if there is one.
     pub(crate) dependent: DependentId,
     /// It can be part of a race.
@@ -42,8 +40,7 @@ pub(crate) struct Knowledge {
     pub(crate) accesses: Accesses,
     pub(crate) observations: Observations,
     pub(crate) forced: ForcedReads,
-    /// Words of recognised locks in files: for each line, their bytes.
-    pub(crate) lock_words: FxHashMap<PmAddress, ByteMask>,
+    pub(crate) lock_words: LockWords,
     /// The instruction that makes stores durable now.
     pub(crate) persisting: RaceSite,
     /// Accesses to bytes that one thread alone can see are left out.
@@ -65,11 +62,14 @@ impl Knowledge {
         }
         let line = self.lines.number(address);
         let kept = match self.removes_initialisation && end != StoreEnd::Never {
-            true => bytes.and(self.lines.visible(line)),
+            true => bytes.and(self.lines.visible(line).or(tag.seen)),
             false => bytes,
         };
         if kept.is_empty() {
             return;
+        }
+        if let Some(by) = by.filter(|by| by.thread != store.thread) {
+            *self.threads[by.thread].ends.entry(line).or_default() += 1;
         }
         let own = by.filter(|by| by.thread == store.thread);
         let locks = own.map_or(LocksetId::EMPTY, |by| {
@@ -92,32 +92,23 @@ impl Knowledge {
         self.accesses.add_store(line, kept, life, example);
     }
 
-    /// A word of a lock is in a file.
-    pub(crate) fn add_lock_word(&mut self, at: PmAddress) {
-        let start = at.offset % LINE;
-        let line = PmAddress {
-            offset: at.offset - start,
-            ..at
-        };
-        let bytes = ByteMask::range(start, LOCK_WORD.min(LINE - start));
-        let known = self.lock_words.entry(line).or_default();
-        *known = known.or(bytes);
-    }
-
-    /// The bytes of an access that are data: those of locks are none. An access of no more than a word of a lock is one to the lock.
-    pub(crate) fn data_bytes(&self, line: LineNumber, bytes: ByteMask) -> ByteMask {
-        let words = self.lock_words.get(&self.lines.address(line));
-        match words.map(|&words| (bytes.and(words), words)) {
-            None => bytes,
-            Some((both, _)) if both.is_empty() => bytes,
-            Some(_) if u64::from(bytes.0.count_ones()) <= LOCK_WORD => ByteMask::NONE,
-            Some((_, words)) => bytes.without(words),
-        }
-    }
-
     /// The run has ended, and a crash can still lose the store.
     pub(crate) fn lost(&mut self, address: PmAddress, store: &LiveStore<StoreTag>) {
         self.end(address, store, store.bytes, (StoreEnd::Never, None));
+    }
+
+    /// Other bytes are in the place of a store, or none.
+    pub(crate) fn replaced(
+        &mut self,
+        address: PmAddress,
+        store: &LiveStore<StoreTag>,
+        bytes: ByteMask,
+        (by, site): (Access, RaceSite),
+    ) {
+        let thread = by.thread;
+        let end = StoreEnd::Overwritten { by: thread, site };
+        self.end(address, store, bytes, (end, Some(by)));
+        self.forced.ended(store.time, by.time);
     }
 
     /// Loads of a thread count for good.
@@ -129,6 +120,7 @@ impl Knowledge {
                 site: load.site,
                 clock: load.clock,
                 locks: load.locks,
+                ends: load.ends,
             };
             self.accesses
                 .add_load(load.line, load.bytes, kind, load.time);
@@ -166,13 +158,13 @@ impl PersistObserver for Knowledge {
             time: by.time,
         };
         self.observations.persisted(store.time, persist);
-        let (clocks, clock) = (&self.clocks, store.tag.clock);
+        let (clocks, threads, clock) = (&self.clocks, &self.threads, store.tag.clock);
         self.observations.dependent_persisted(
             store.tag.dependent,
             (store.time, store.tag.site),
             |persist| match persist.by == store.thread {
                 true => persist.time < store.time,
-                false => clocks.knows(clock, persist.by, persist.time),
+                false => clocks.knows(clock, threads[persist.by].component, persist.time),
             },
         );
     }

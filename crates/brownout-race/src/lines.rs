@@ -4,6 +4,12 @@
 //! makes durable before they become visible to another thread is no race, because no other thread can know of the bytes. By the
 //! paper's rule they become visible when a second thread accesses them. Where objects are known, they become visible earlier, when a
 //! pointer to them is visible, and private again when they are allocated anew: see [`publication`](crate::publication).
+//!
+//! Two more kinds of accesses are left out than in the paper. A store that its thread overwrites before the bytes become visible is none
+//! either: nobody else can have read it. And what a thread loads from bytes that it has stored to, and nobody else has accessed, is its
+//! own value.
+//!
+//! Can miss: a store that initialises, and is not durable when the memory is announced in a way that is not known.
 
 use brownout_model::{ByteMask, PmAddress, ThreadSlot};
 use rustc_hash::FxHashMap;

@@ -107,9 +107,13 @@ pub(crate) struct Taints {
 #[derive(Clone, Debug)]
 struct Taint {
     pair: PairKey,
+    line: LineNumber,
+    bytes: ByteMask,
     source: Time,
     /// When it was loaded.
     time: Time,
+    /// As it was loaded, and only if it is distinctive.
+    loaded: Option<u64>,
     value: Option<u64>,
     targets: Vec<FileRange>,
 }
@@ -121,8 +125,11 @@ impl Taints {
         }
         self.taints.push(Taint {
             pair: load.pair,
+            line: load.line,
+            bytes: load.bytes,
             source: load.source,
             time: load.time,
+            loaded: load.value,
             value: load.value.filter(|&value| value >= DISTINCTIVE),
             targets: load.target.into_iter().collect(),
         });
@@ -131,6 +138,16 @@ impl Taints {
     /// What was loaded at `time` is durable now.
     pub(crate) fn remove(&mut self, time: Time) {
         self.taints.retain(|taint| taint.time != time);
+    }
+
+    /// The thread loads `value` from a line, of which a crash cannot lose the `durable` bytes. If it is the value that it loaded when a
+    /// crash could lose it, what the thread stores from now on depends on what is durable.
+    pub(crate) fn read_again(&mut self, line: LineNumber, durable: ByteMask, value: u64) {
+        let is_read = |taint: &Taint| {
+            let known = (taint.line, taint.loaded);
+            known == (line, Some(value)) && taint.bytes.without(durable).is_empty()
+        };
+        self.taints.retain(|taint| !is_read(taint));
     }
 
     #[inline]

@@ -32,8 +32,8 @@ pub struct RaceCounts {
     pub stores: u64,
     /// Threads that have accessed persistent files.
     pub threads: usize,
-    /// Pairs of a store and a load that differ in site, bytes, thread, locks or order, and were compared.
-    pub pairs: u64,
+    /// Comparisons: of the stores to some bytes with one order, thread, site and lockset, with all such loads that differ in order.
+    pub comparisons: u64,
 }
 
 /// A store that other threads can load before it is durable.

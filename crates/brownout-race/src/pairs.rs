@@ -3,10 +3,15 @@
 //! A pair is left out only if the load happened before the store, or if the store was durable, or overwritten, before the load, or if a
 //! common lock keeps the load out of the whole time in between. Algorithm 1 compares the clock of the persist alone, and so leaves
 //! out a store before the creation of the reading thread that is made durable after the thread was joined.
+//!
+//! Whether locks exclude a pair, and whether it has bytes in common, is decided once for all loads of a line that are alike but for their
+//! order. Those of them that are concurrent with a store follow each other, because what a thread knows only grows: a search finds the
+//! first and the last one. So a line that threads use in many rounds, each ordered after the one before, takes time in proportion to the
+//! rounds, not to their square.
 
 use std::collections::BTreeMap;
 
-use brownout_model::{ByteMask, Time};
+use brownout_model::{ByteMask, ThreadSlot, Time};
 use brownout_trace::selection::Selection;
 use brownout_trace::{FileId, FileRange};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -34,6 +39,37 @@ struct SitePair {
 
 type KeyedPair = (PairKey, SitePair);
 
+/// Stores to some bytes of a line.
+#[derive(Clone, Copy)]
+struct LineStores {
+    group: AccessGroup,
+    life: StoreLife,
+    example: StoreExample,
+}
+
+impl LineStores {
+    /// What decides with whom they can race, apart from order.
+    fn alike(&self) -> (ThreadSlot, RaceSite, LocksetId, ByteMask) {
+        let life = &self.life;
+        (life.thread, life.site, life.locks, self.group.bytes)
+    }
+}
+
+/// Loads of some bytes of a line.
+#[derive(Clone, Copy)]
+struct LineLoads {
+    group: AccessGroup,
+    kind: LoadKind,
+}
+
+impl LineLoads {
+    /// What decides with whom they can race, apart from order.
+    fn alike(&self) -> (ThreadSlot, RaceSite, LocksetId, ByteMask) {
+        let kind = &self.kind;
+        (kind.thread, kind.site, kind.locks, self.group.bytes)
+    }
+}
+
 /// Compares the accesses of a run.
 pub(crate) struct Pairing {
     knowledge: Knowledge,
@@ -52,7 +88,8 @@ impl Pairing {
         };
         for groups in [&mut stores, &mut loads] {
             groups.retain_mut(|group| {
-                group.bytes = knowledge.data_bytes(group.line, group.bytes);
+                let words = &knowledge.lock_words;
+                group.bytes = words.data(lines.address(group.line), group.bytes, group.first);
                 !group.bytes.is_empty() && is_persistent(group)
             });
         }
@@ -76,49 +113,61 @@ impl Pairing {
             loads = &loads[skipped..];
             let here = loads.partition_point(|load| load.line == line);
             let (here, later) = loads.split_at(here);
-            for store in stores {
-                let life = self.knowledge.accesses.store_life(store.number);
-                for load in here {
-                    self.compare((store, life), load);
-                }
-            }
+            self.compare_line(stores, here);
             loads = later;
         }
     }
 
-    fn compare(
-        &mut self,
-        (store, life): (&AccessGroup, (StoreLife, StoreExample)),
-        load: &AccessGroup,
-    ) {
-        let bytes = store.bytes.and(load.bytes);
-        let kind = self.knowledge.accesses.load_kind(load.number);
-        if bytes.is_empty() || life.0.thread == kind.0.thread {
+    fn compare_line(&mut self, stores: &[AccessGroup], loads: &[AccessGroup]) {
+        if loads.is_empty() {
             return;
         }
-        self.counts.pairs += 1;
-        let clocks = &self.knowledge.clocks;
-        let load_is_first = clocks.knows(life.0.clock, kind.0.thread, load.last);
-        let end = life.0.end.by();
-        // A thread does not know its own events, and needs not: what it has ended itself, it cannot read any more.
-        let end_is_first = end.is_some_and(|by| match life.0.end {
-            _ if by != kind.0.thread => clocks.knows(kind.0.clock, by, store.last),
-            // A locked instruction is a fence before it loads, and stores after that.
-            StoreEnd::Persisted { .. } => store.last <= load.last,
-            _ => store.last < load.last,
+        let accesses = &self.knowledge.accesses;
+        let stores = stores.iter().map(|&group| {
+            let (life, example) = accesses.store_life(group.number);
+            LineStores {
+                group,
+                life,
+                example,
+            }
         });
-        if load_is_first || end_is_first {
+        let loads = loads.iter().map(|&group| LineLoads {
+            group,
+            kind: accesses.load_kind(group.number),
+        });
+        let (mut stores, mut loads): (Vec<_>, Vec<_>) = (stores.collect(), loads.collect());
+        stores.sort_by_key(LineStores::alike);
+        loads.sort_by_key(|load| (load.alike(), load.group.last));
+        for stores in stores.chunk_by(|one, other| one.alike() == other.alike()) {
+            for loads in loads.chunk_by(|one, other| one.alike() == other.alike()) {
+                self.compare_alike(stores, loads);
+            }
+        }
+    }
+
+    /// Compares stores that are alike with loads that are alike, in their order.
+    fn compare_alike(&mut self, stores: &[LineStores], loads: &[LineLoads]) {
+        let (group, life, kind) = (&stores[0].group, &stores[0].life, &loads[0].kind);
+        let bytes = group.bytes.and(loads[0].group.bytes);
+        if bytes.is_empty() || life.thread == kind.thread {
             return;
         }
-        let key = (life.0.site, kind.0.site);
+        let key = (life.site, kind.site);
         let protection = match self.knowledge.observations.has(key) {
             // It is a race, whatever is known of locks.
             true => Protection::None,
-            false => self.knowledge.locks.protection(life.0.locks, kind.0.locks),
+            false => self.knowledge.locks.protection(life.locks, kind.locks),
         };
-        match protection {
-            Protection::Known => return,
-            Protection::RecognisedOnly(lock) => {
+        if protection == Protection::Known {
+            return;
+        }
+        for store in stores {
+            self.counts.comparisons += 1;
+            let concurrent = concurrent(store, loads, &self.knowledge);
+            let Some(first) = concurrent.first() else {
+                continue;
+            };
+            if let Protection::RecognisedOnly(lock) = protection {
                 self.excluded.insert(ExcludedPair {
                     store: key.0,
                     load: key.1,
@@ -126,21 +175,21 @@ impl Pairing {
                 });
                 return;
             }
-            Protection::None => {}
-        }
-        let pair = self.races.entry(key).or_insert(SitePair {
-            count: 0,
-            store: life,
-            load: kind,
-            line: store.line,
-            bytes,
-            observed: None,
-        });
-        pair.count += 1;
-        // The earliest example, however the accesses are grouped.
-        if (life.1.time, kind.1) < (pair.store.1.time, pair.load.1) {
-            (pair.store, pair.load) = (life, kind);
-            (pair.line, pair.bytes) = (store.line, bytes);
+            let found = SitePair {
+                count: 0,
+                store: (store.life, store.example),
+                load: (first.kind, first.group.first),
+                line: group.line,
+                bytes,
+                observed: None,
+            };
+            let pair = self.races.entry(key).or_insert(found);
+            let count = pair.count + concurrent.len() as u64;
+            // The earliest example, however the accesses are grouped.
+            if (found.store.1.time, found.load.1) < (pair.store.1.time, pair.load.1) {
+                *pair = found;
+            }
+            pair.count = count;
         }
     }
 
@@ -252,4 +301,34 @@ impl Pairing {
             locks: self.knowledge.locks.members(locks).collect(),
         }
     }
+}
+
+/// Those of the loads, which are alike and in their order, that are concurrent with a store.
+fn concurrent<'l>(
+    store: &LineStores,
+    loads: &'l [LineLoads],
+    knowledge: &Knowledge,
+) -> &'l [LineLoads] {
+    let Some(first) = loads.first() else {
+        return loads;
+    };
+    let reader = first.kind.thread;
+    let knows = |clock, thread, time| {
+        let component = knowledge.threads[thread].component;
+        knowledge.clocks.knows(clock, component, time)
+    };
+    let is_before = |load: &LineLoads| knows(store.life.clock, reader, load.group.last);
+    let loads = &loads[loads.partition_point(is_before)..];
+    let Some(by) = store.life.end.by() else {
+        return loads;
+    };
+    let end = store.group.last;
+    // A thread does not know its own events, and needs not: what it has ended itself, it cannot read any more.
+    let is_after = |load: &LineLoads| match store.life.end {
+        _ if by != reader => knows(load.kind.clock, by, end),
+        // A locked instruction is a fence before it loads, and stores after that.
+        StoreEnd::Persisted { .. } => end <= load.group.last,
+        _ => end < load.group.last,
+    };
+    &loads[..loads.partition_point(|load| !is_after(load))]
 }

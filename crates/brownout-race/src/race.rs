@@ -16,15 +16,14 @@ use brownout_trace::{
     Definitions, Event, EventKind, FileId, RecognisedLocks, StoreFlavor, Visitor,
 };
 
-use rustc_hash::FxHashMap;
-
 use crate::accesses::Accesses;
 use crate::address_cache::AddressCache;
-use crate::allocations::AllocationFunctions;
+use crate::allocations::{AllocationFunctions, CustomAllocator};
 use crate::clocks::Clocks;
 use crate::forced::ForcedReads;
 use crate::lifetimes::Knowledge;
 use crate::lines::Lines;
+use crate::lock_words::LockWords;
 use crate::locks::Locks;
 use crate::observations::Observations;
 use crate::outcome::{RaceCounts, RaceOutcome};
@@ -43,6 +42,8 @@ pub struct RaceOptions {
     pub removes_initialisation: bool,
     /// Functions of the target that work on locks.
     pub locks: Vec<CustomLock>,
+    /// Functions of the target that allocate persistent memory.
+    pub allocators: Vec<CustomAllocator>,
     /// Which acquires of the trace are those of locks, from an earlier pass.
     pub recognised: RecognisedLocks,
 }
@@ -74,13 +75,13 @@ impl<C: TargetCode> RaceDetector<C> {
                 accesses: Accesses::new(),
                 observations: Observations::default(),
                 forced: ForcedReads::default(),
-                lock_words: FxHashMap::default(),
+                lock_words: LockWords::default(),
                 persisting: RaceSite(0),
                 removes_initialisation: options.removes_initialisation,
             },
             synchronization: Synchronization::default(),
             functions: SyncFunctions::new(options.locks),
-            allocators: AllocationFunctions::default(),
+            allocators: AllocationFunctions::new(options.allocators),
             publication: Publication::default(),
             recognised: options.recognised,
             sites: Sites::new(code),
@@ -172,10 +173,14 @@ impl<C: TargetCode> RaceDetector<C> {
                 ..
             } => {
                 let end = offset.saturating_add(bytes.len() as u64);
-                self.tracker.discard(SpaceId(file.0), offset..end, |_| {});
+                let by = self.access(event);
+                let site = self.sites.of(event, definitions);
+                self.replace((by, site), file, offset..end);
             }
             EventKind::FileResize { file, len } => {
-                self.tracker.discard(SpaceId(file.0), len..u64::MAX, |_| {});
+                let by = self.access(event);
+                let site = self.sites.of(event, definitions);
+                self.replace((by, site), file, len..u64::MAX);
             }
             EventKind::Map(_) | EventKind::Unmap { .. } | EventKind::Remap { .. } => {
                 self.addresses.forget();
@@ -204,8 +209,7 @@ impl<C: TargetCode> RaceDetector<C> {
                     threads, clocks, ..
                 } = &mut self.knowledge;
                 if let Some(ended) = threads.last_with((event.process, joined)) {
-                    let sent = threads.send(ended, by.time, clocks);
-                    threads.receive(by.thread, by.time, sent, clocks);
+                    threads.join(by.thread, ended, by.time, clocks);
                 }
             }
             EventKind::ProcessExit { .. } => {

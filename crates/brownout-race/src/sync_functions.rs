@@ -26,6 +26,22 @@ pub fn watched_functions() -> impl Iterator<Item = &'static Function> {
     brownout_libraries::functions().filter(move |row| is_needed(row.purpose))
 }
 
+/// The index of the argument that is the address of the lock that a function releases, or of the semaphore that it posts.
+pub fn released_argument(name: &str, own: &[CustomLock]) -> Option<usize> {
+    match meaning(name, own)? {
+        SyncMeaning::Lock {
+            function: LockFunction::Release,
+            argument,
+            ..
+        }
+        | SyncMeaning::Order {
+            function: OrderFunction::SemaphorePost,
+            argument,
+        } => Some(argument),
+        _ => None,
+    }
+}
+
 /// The functions that send data out of the process.
 pub fn output_functions() -> impl Iterator<Item = &'static Function> {
     brownout_libraries::functions().filter(|row| row.purpose == Purpose::Output)
@@ -88,40 +104,40 @@ impl SyncFunctions {
             self.known.resize(index + 1, None);
         }
         if self.known[index].is_none() {
-            let found = self.meaning(definitions.function(function)?);
+            let found = meaning(definitions.function(function)?, &self.custom);
             self.known[index] = Some(found);
         }
         self.known[index].as_ref()?.as_ref()
     }
+}
 
-    /// What the user says counts before what is known of libraries.
-    fn meaning(&self, name: &str) -> Option<SyncMeaning> {
-        let mut custom = self.custom.iter();
-        if let Some(lock) = custom.find(|lock| lock.function.matches_symbol(name)) {
-            return Some(SyncMeaning::Lock {
-                function: lock.operation,
-                argument: lock.argument.into(),
-                acquired: AcquiredBy::Values(lock.success.clone()),
-            });
-        }
-        match brownout_libraries::function(name)?.purpose {
-            Purpose::Lock {
-                function,
-                lock,
-                acquired,
-                ..
-            } => Some(SyncMeaning::Lock {
-                function,
-                argument: lock.into(),
-                acquired: AcquiredBy::Library(acquired),
-            }),
-            Purpose::Order { function, object } => Some(SyncMeaning::Order {
-                function,
-                argument: object.into(),
-            }),
-            Purpose::Output => Some(SyncMeaning::Output),
-            _ => None,
-        }
+/// What the user says counts before what is known of libraries.
+fn meaning(name: &str, custom: &[CustomLock]) -> Option<SyncMeaning> {
+    let mut custom = custom.iter();
+    if let Some(lock) = custom.find(|lock| lock.function.matches_symbol(name)) {
+        return Some(SyncMeaning::Lock {
+            function: lock.operation,
+            argument: lock.argument.into(),
+            acquired: AcquiredBy::Values(lock.success.clone()),
+        });
+    }
+    match brownout_libraries::function(name)?.purpose {
+        Purpose::Lock {
+            function,
+            lock,
+            acquired,
+            ..
+        } => Some(SyncMeaning::Lock {
+            function,
+            argument: lock.into(),
+            acquired: AcquiredBy::Library(acquired),
+        }),
+        Purpose::Order { function, object } => Some(SyncMeaning::Order {
+            function,
+            argument: object.into(),
+        }),
+        Purpose::Output => Some(SyncMeaning::Output),
+        _ => None,
     }
 }
 
@@ -131,23 +147,39 @@ mod tests {
 
     #[test]
     fn what_the_user_names_is_understood() {
-        let functions = SyncFunctions::new(vec![CustomLock {
+        let own = [CustomLock {
             function: FunctionPattern::new("ticket_try"),
             operation: LockFunction::Exclusive,
             argument: 1,
             success: vec![1, 2],
-        }]);
+        }];
         let Some(SyncMeaning::Lock {
             function: LockFunction::Exclusive,
             argument: 1,
             acquired,
-        }) = functions.meaning("ticket_try")
+        }) = meaning("ticket_try", &own)
         else {
             panic!("not understood");
         };
         assert!(acquired.includes(2) && !acquired.includes(0));
-        assert!(functions.meaning("sem_post").is_some());
-        assert!(functions.meaning("main").is_none());
+        assert!(meaning("sem_post", &own).is_some());
+        assert!(meaning("main", &own).is_none());
+    }
+
+    #[test]
+    fn locks_are_released_by_functions_of_libraries_and_of_the_user() {
+        let own = [CustomLock {
+            function: FunctionPattern::new("ticket_unlock"),
+            operation: LockFunction::Release,
+            argument: 1,
+            success: Vec::new(),
+        }];
+        let released = |name| released_argument(name, &own);
+        assert_eq!(released("ticket_unlock"), Some(1));
+        assert_eq!(released("pmemobj_mutex_unlock"), Some(1));
+        assert_eq!(released("sem_post"), Some(0));
+        assert_eq!(released("sem_wait"), None);
+        assert_eq!(released("pthread_mutex_lock"), None);
     }
 
     #[test]

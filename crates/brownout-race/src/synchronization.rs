@@ -4,8 +4,18 @@
 //! round, and races that were only avoided by chance would be missed. Semaphores, conditions, barriers and initialisers pass on,
 //! because threads wait with them for what others do. A semaphore that a thread waits for and posts itself is a lock instead.
 //!
+//! A wait for a semaphore receives what one post passes on, the first that no wait before it has received; those that the initial value
+//! lets pass receive nothing. A semaphore whose initial value is more than 1 is no lock.
+//!
 //! Can miss: a semaphore that serves as a lock although its first post comes from a thread that has not waited, which passes on what that
-//! thread knows and protects nothing.
+//! thread knows and protects nothing. A signal is received by all threads that wait for the condition, though it wakes perhaps only one of
+//! them; and a semaphore that counts resources passes on what the post knew, though in another run another post may come first. Both hide
+//! races that other runs can have.
+//!
+//! Can report falsely: what is passed on by an initialiser of a static variable of C++ to threads that find it done without calling
+//! `__cxa_guard_acquire`; several threads that post and take what another one than the first of them has announced.
+
+use std::collections::VecDeque;
 
 use brownout_libraries::{LockFunction, OrderFunction};
 use brownout_model::{ThreadSlot, Time};
@@ -17,6 +27,21 @@ use crate::lifetimes::Knowledge;
 use crate::locks::{LockName, LockOperation, LockSource};
 use crate::sync_functions::SyncMeaning;
 use crate::threads::OpenCall;
+
+/// Where the initial value is among the arguments of `sem_init`, seen from the semaphore.
+const VALUE_AFTER_SEMAPHORE: usize = 2;
+/// The flags among the arguments of `sem_open`, and the one without which there is no initial value.
+const OPEN_FLAGS: usize = 1;
+const O_CREAT: u64 = 0x40;
+
+/// A semaphore that passes on what threads know.
+#[derive(Clone, Debug, Default)]
+struct Semaphore {
+    /// Waits that its initial value lets pass.
+    free: u32,
+    /// What was known at the posts that no wait has received.
+    posts: VecDeque<ClockId>,
+}
 
 /// The rounds of a barrier.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +56,7 @@ struct Barrier {
 /// What threads pass on by objects that are no locks, which have names like locks.
 #[derive(Default)]
 pub(crate) struct Synchronization {
-    /// What was passed on by posts to semaphores.
-    posted: FxHashMap<LockName, ClockId>,
+    semaphores: FxHashMap<LockName, Semaphore>,
     /// What the first thread knew that has returned from each initialisation.
     initialised: FxHashMap<LockName, ClockId>,
     barriers: FxHashMap<LockName, Barrier>,
@@ -89,6 +113,15 @@ impl Synchronization {
                 let object = name(args.get(argument));
                 match function {
                     OrderFunction::SemaphorePost => self.post(by, object, knowledge),
+                    OrderFunction::SemaphoreInit => {
+                        let value = args.get(argument + VALUE_AFTER_SEMAPHORE) as u32;
+                        self.semaphores.remove(&object);
+                        self.counts(object, value, knowledge);
+                    }
+                    OrderFunction::GuardRelease => {
+                        let sent = threads.send(by.thread, by.time, clocks);
+                        self.initialised.entry(object).or_insert(sent);
+                    }
                     OrderFunction::Barrier => {
                         let barrier = self.barriers.entry(object).or_default();
                         call.round = barrier.round;
@@ -134,7 +167,8 @@ impl Synchronization {
                     LockFunction::Shared => LockMode::Shared,
                     LockFunction::Wait => {
                         let condition = name(call.args.get(argument - 1));
-                        self.woken(by, condition, &call, knowledge);
+                        let is_signalled = value.is_some_and(|value| value as u32 == 0);
+                        self.woken(by, condition, (&call, is_signalled), knowledge);
                         for _ in 0..call.round {
                             let mode = LockMode::Exclusive;
                             let acquire = LockOperation::Acquire { lock, mode };
@@ -161,6 +195,22 @@ impl Synchronization {
                     OrderFunction::Once if value.is_some() => {
                         self.initialised(by, object, knowledge);
                     }
+                    OrderFunction::SemaphoreOpen => {
+                        let creates = call.args.get(OPEN_FLAGS) & O_CREAT != 0;
+                        if let Some(addr) = value.filter(|&addr| creates && addr != 0) {
+                            let value = call.args.get(*argument) as u32;
+                            self.counts(name(addr), value, knowledge);
+                        }
+                    }
+                    // Another thread has initialised it.
+                    OrderFunction::GuardAcquire if value.is_some_and(|value| value as u32 == 0) => {
+                        let Knowledge {
+                            threads, clocks, ..
+                        } = knowledge;
+                        if let Some(&known) = self.initialised.get(&object) {
+                            threads.receive(by.thread, by.time, known, clocks);
+                        }
+                    }
                     _ => {}
                 }
             }
@@ -184,8 +234,21 @@ impl Synchronization {
         }
         locks.refute(semaphore);
         let sent = threads.send(by.thread, by.time, clocks);
-        let posted = self.posted.entry(object).or_default();
-        *posted = clocks.join(*posted, sent);
+        let semaphore = self.semaphores.entry(object).or_default();
+        semaphore.posts.push_back(sent);
+    }
+
+    /// The initial value of a semaphore, unless it is known.
+    fn counts(&mut self, object: LockName, value: u32, knowledge: &mut Knowledge) {
+        self.semaphores.entry(object).or_insert_with(|| Semaphore {
+            free: value,
+            posts: VecDeque::new(),
+        });
+        if value > 1 {
+            let locks = &mut knowledge.locks;
+            let semaphore = locks.lock(object, LockSource::Semaphore);
+            locks.refute(semaphore);
+        }
     }
 
     fn waited(&mut self, by: Caller, object: LockName, knowledge: &mut Knowledge) {
@@ -195,8 +258,12 @@ impl Synchronization {
             locks,
             ..
         } = knowledge;
-        if let Some(&posted) = self.posted.get(&object) {
-            threads.receive(by.thread, by.time, posted, clocks);
+        if let Some(semaphore) = self.semaphores.get_mut(&object) {
+            if semaphore.free > 0 {
+                semaphore.free -= 1;
+            } else if let Some(posted) = semaphore.posts.pop_front() {
+                threads.receive(by.thread, by.time, posted, clocks);
+            }
         }
         let semaphore = locks.lock(object, LockSource::Semaphore);
         // A semaphore that two threads hold counts more than one.
@@ -241,11 +308,21 @@ impl Synchronization {
         }
     }
 
-    fn woken(&mut self, by: Caller, object: LockName, call: &OpenCall, knowledge: &mut Knowledge) {
+    /// A wait for a condition ends. A wait that has reached its time limit was not signalled.
+    fn woken(
+        &mut self,
+        by: Caller,
+        object: LockName,
+        (call, is_signalled): (&OpenCall, bool),
+        knowledge: &mut Knowledge,
+    ) {
         if let Some(waiting) = self.waiting.get_mut(&object)
             && let Some(index) = waiting.iter().position(|&thread| thread == by.thread)
         {
             waiting.swap_remove(index);
+        }
+        if !is_signalled {
+            return;
         }
         let Knowledge {
             threads, clocks, ..

@@ -392,6 +392,10 @@ pub mod store {
 pub mod lock {
     /// Other threads can hold the lock at the same time.
     pub const SHARED: u16 = 1;
+    /// Of a release: the lock was acquired and released by exchanges.
+    pub const EXCHANGED: u16 = 2;
+    /// Of an acquire: from this bit on the bytes of the word.
+    pub const SIZE_SHIFT: u32 = 8;
 }
 
 /// Flags of [`kind::FLUSH`].

@@ -170,6 +170,8 @@ pub enum EventKind<'a> {
     LockAcquire {
         /// The address of the word, in ordinary or persistent memory.
         word: Address,
+        /// Its bytes; in traces before version 7, which do not say, 8.
+        size: u8,
         /// The instruction only counts: the lock, if it is one, is shared. Otherwise the release says whether it is.
         shared: bool,
     },
@@ -180,6 +182,8 @@ pub enum EventKind<'a> {
         word: Address,
         /// Other threads could hold the lock at the same time.
         shared: bool,
+        /// It was acquired and released by exchanges of the whole word: so are flags that are stored atomically.
+        exchanged: bool,
     },
     /// A process starts: its first event.
     ProcessStart {

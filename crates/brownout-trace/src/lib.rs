@@ -100,7 +100,7 @@ pub use ids::{
     Address, AppPc, ContextId, EventIndex, FileId, FunctionId, ProcessId, ThreadId, ThreadKey,
 };
 pub use reader::TraceReader;
-pub use recognised_locks::{LockMode, RecognisedLocks};
+pub use recognised_locks::{LockMode, RecognisedLock, RecognisedLocks};
 pub use section_header::{FORMAT_VERSION, OLDEST_VERSION};
 pub use summary::{EarlyStop, Ending, EventCounts, Summary};
 pub use visitor::{EventPosition, ThreadRun, Visitor};

@@ -21,10 +21,19 @@ pub enum LockMode {
     Shared,
 }
 
+/// What the release of a lock says about its acquire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecognisedLock {
+    /// How the lock was held.
+    pub mode: LockMode,
+    /// It was acquired and released by exchanges of the whole word. If only one thread does that, the word may be a flag.
+    pub exchanged: bool,
+}
+
 /// The acquires that a release has confirmed.
 #[derive(Clone, Debug, Default)]
 pub struct RecognisedLocks {
-    modes: HashMap<EventIndex, LockMode>,
+    locks: HashMap<EventIndex, RecognisedLock>,
     /// Acquires without a release, the last one last.
     open: HashMap<(ProcessId, ThreadId, Address), Vec<EventIndex>>,
 }
@@ -38,7 +47,11 @@ impl RecognisedLocks {
                 let key = (event.process, event.thread, word);
                 self.open.entry(key).or_default().push(event.index);
             }
-            EventKind::LockRelease { word, shared } => {
+            EventKind::LockRelease {
+                word,
+                shared,
+                exchanged,
+            } => {
                 let key = (event.process, event.thread, word);
                 let Some(acquires) = self.open.get_mut(&key) else {
                     return;
@@ -52,7 +65,9 @@ impl RecognisedLocks {
                 } else {
                     LockMode::Exclusive
                 };
-                self.modes.extend(acquire.map(|acquire| (acquire, mode)));
+                let use_of_word = RecognisedLock { mode, exchanged };
+                self.locks
+                    .extend(acquire.map(|acquire| (acquire, use_of_word)));
             }
             EventKind::ThreadExit => self.open.retain(|&(process, thread, _), _| {
                 (process, thread) != (event.process, event.thread)
@@ -67,17 +82,22 @@ impl RecognisedLocks {
 
     /// How the lock of a [`LockAcquire`](EventKind::LockAcquire) is held; `None` if it was never released and is no lock.
     pub fn mode(&self, acquire: EventIndex) -> Option<LockMode> {
-        self.modes.get(&acquire).copied()
+        self.lock(acquire).map(|lock| lock.mode)
+    }
+
+    /// The lock of a [`LockAcquire`](EventKind::LockAcquire); `None` if it was never released and is no lock.
+    pub fn lock(&self, acquire: EventIndex) -> Option<RecognisedLock> {
+        self.locks.get(&acquire).copied()
     }
 
     /// The number of acquires that are those of locks.
     pub fn len(&self) -> usize {
-        self.modes.len()
+        self.locks.len()
     }
 
     /// Whether no acquire is that of a lock.
     pub fn is_empty(&self) -> bool {
-        self.modes.is_empty()
+        self.locks.is_empty()
     }
 }
 
@@ -92,6 +112,7 @@ mod tests {
     fn acquire(word: Address) -> EventKind<'static> {
         EventKind::LockAcquire {
             word,
+            size: 4,
             shared: false,
         }
     }
@@ -100,6 +121,7 @@ mod tests {
         EventKind::LockRelease {
             word,
             shared: false,
+            exchanged: false,
         }
     }
 
@@ -143,6 +165,7 @@ mod tests {
         let shared = EventKind::LockRelease {
             word: A,
             shared: true,
+            exchanged: false,
         };
         let locks = locks(&[
             (1, acquire(A)),

@@ -7,9 +7,9 @@ pub(crate) const MAGIC: [u8; 8] = *b"BRNTRACE";
 
 /// The version of the format that this build writes. `docs/trace-format.md` lists the versions.
 ///
-/// Version 6 distinguishes stores of instructions that also read what they overwrite. Events of versions 2 to 5 mean the same in
-/// version 6.
-pub const FORMAT_VERSION: u32 = 6;
+/// Version 7 has the sizes of the words of recognised locks, and whether they were released by exchanges. Events of versions 2 to 6 mean
+/// the same in version 7.
+pub const FORMAT_VERSION: u32 = 7;
 
 /// The oldest version that this build reads.
 pub const OLDEST_VERSION: u32 = 2;

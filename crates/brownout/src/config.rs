@@ -22,6 +22,9 @@
 //! acquire = ["ticket_lock"]
 //! release = ["ticket_unlock"]
 //!
+//! [memory]                            # the program's own allocators: see `memory`
+//! allocate = [{ function = "slab_alloc", size = 0 }]
+//!
 //! [preset.ci]                         # with --preset ci, these override those above
 //! format = "github"
 //!
@@ -38,6 +41,7 @@
 
 mod crash;
 mod keys;
+mod memory;
 mod oracles;
 mod sync;
 
@@ -47,7 +51,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use brownout_model::Profile;
-use brownout_race::CustomLock;
+use brownout_race::{CustomAllocator, CustomLock};
 use brownout_report::FailOn;
 use toml::Spanned;
 
@@ -56,6 +60,7 @@ use crate::rules::RuleLevel;
 
 pub use crash::CrashKeys;
 use keys::{Keys, check_rules, model, with_section};
+use memory::MemoryKeys;
 pub use oracles::OracleSpec;
 use sync::SyncKeys;
 
@@ -83,6 +88,8 @@ pub struct Config {
     pub crash: CrashKeys,
     /// The target's own locks.
     pub locks: Vec<CustomLock>,
+    /// The target's own allocators.
+    pub allocators: Vec<CustomAllocator>,
 }
 
 /// Why a configuration file cannot be used.
@@ -184,6 +191,10 @@ impl Config {
             if let Some(sync) = &keys.sync {
                 let checked = sync.get_ref().locks();
                 checked.map_err(|why| flaw(sync.span().start, why))?;
+            }
+            if let Some(memory) = &keys.memory {
+                let checked = memory.get_ref().allocators();
+                checked.map_err(|why| flaw(memory.span().start, why))?;
             }
         }
         let directory = path.parent().unwrap_or(Path::new("."));

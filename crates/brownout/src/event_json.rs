@@ -206,9 +206,14 @@ fn process_json(kind: &EventKind<'_>) -> Value {
             })),
         }),
         EventKind::ThreadJoin { joined } => json!({ "joined": joined.0 }),
-        EventKind::LockAcquire { word, shared } | EventKind::LockRelease { word, shared } => {
-            json!({ "word": word.to_string(), "shared": shared })
+        EventKind::LockAcquire { word, size, shared } => {
+            json!({ "word": word.to_string(), "size": size, "shared": shared })
         }
+        EventKind::LockRelease {
+            word,
+            shared,
+            exchanged,
+        } => json!({ "word": word.to_string(), "shared": shared, "exchanged": exchanged }),
         EventKind::ProcessStart {
             pid,
             parent_pid,

@@ -169,9 +169,18 @@ impl EventText<'_> {
                 parent: Some(parent),
             } => write!(f, " by thread {}", parent.thread),
             EventKind::ThreadJoin { joined } => write!(f, " of thread {joined}"),
-            EventKind::LockAcquire { word, shared } | EventKind::LockRelease { word, shared } => {
+            EventKind::LockAcquire { word, size, shared } => {
                 let shared = if shared { " shared" } else { "" };
-                write!(f, " {word}{shared}")
+                write!(f, " {word}+{size}{shared}")
+            }
+            EventKind::LockRelease {
+                word,
+                shared,
+                exchanged,
+            } => {
+                let shared = if shared { " shared" } else { "" };
+                let exchanged = if exchanged { " exchanged" } else { "" };
+                write!(f, " {word}{shared}{exchanged}")
             }
             EventKind::ProcessStart {
                 pid,

@@ -77,7 +77,7 @@ pub fn confirm(
         return Ok(());
     }
     let started = Instant::now();
-    let holds = choose_holds(trace, run, console)?;
+    let holds = choose_holds(trace, run, settings, console)?;
     let selection = trace.select(&settings.patterns, console)?;
     let recorded = RecordedRun::new(trace.path(), selection);
     let mut monitor = CrashTestMonitor::new(None, console);

@@ -65,6 +65,7 @@ pub fn race(
         profile: settings.model,
         removes_initialisation,
         locks: settings.locks.clone(),
+        allocators: settings.allocators.clone(),
         recognised,
     };
     let code = RaceStacks::new(&trace.header().cwd);

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use brownout_model::Profile;
-use brownout_race::CustomLock;
+use brownout_race::{CustomAllocator, CustomLock};
 use brownout_report::FailOn;
 use brownout_trace::ProcessEnd;
 
@@ -46,6 +46,8 @@ pub struct Settings {
     pub crash: CrashKeys,
     /// The target's own locks, from the configuration file.
     pub locks: Vec<CustomLock>,
+    /// The target's own allocators, from the configuration file.
+    pub allocators: Vec<CustomAllocator>,
     /// Source paths below this directory are shown relative to it.
     pub directory: PathBuf,
 }
@@ -71,8 +73,18 @@ impl Settings {
             oracles: Vec::new(),
             crash: CrashKeys::default(),
             locks: Vec::new(),
+            allocators: Vec::new(),
             directory: directory.to_owned(),
         }
+    }
+
+    /// The functions of the target that the configuration file names, as for `--watch`.
+    pub fn own_functions(&self) -> impl Iterator<Item = String> {
+        let locks = self.locks.iter().map(|lock| &lock.function);
+        let allocators = self.allocators.iter().map(|allocator| &allocator.function);
+        locks
+            .chain(allocators)
+            .map(|function| function.text().to_owned())
     }
 
     /// `patterns` are the arguments of `--pm`.
@@ -114,6 +126,7 @@ impl Settings {
             oracles: config.oracles,
             crash: config.crash,
             locks: config.locks,
+            allocators: config.allocators,
             directory: source_directory(here),
         })
     }

@@ -6,20 +6,32 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A program of the corpus, built in a directory of its own.
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus");
+
+/// A program, usually of the corpus, built in a directory of its own.
 struct Built {
     directory: tempfile::TempDir,
 }
 
 impl Built {
     fn new(name: &str) -> Self {
-        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus");
+        Self::compiled(&Path::new(CORPUS).join(name), tempfile::tempdir().unwrap())
+    }
+
+    /// A program that is no part of the corpus.
+    fn of(code: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("program.c");
+        fs::write(&source, code).unwrap();
+        Self::compiled(&source, directory)
+    }
+
+    fn compiled(source: &Path, directory: tempfile::TempDir) -> Self {
         let mut compiler = Command::new("cc");
         compiler.args(["-g", "-O1", "-D_GNU_SOURCE", "-DVARIANT_clflush"]);
-        compiler.arg(Path::new(corpus).join(name)).arg("-pthread");
+        compiler.args(["-I", CORPUS]).arg(source).arg("-pthread");
         let built = compiler.arg("-o").arg(directory.path().join("program"));
-        assert!(built.status().unwrap().success(), "{name}");
+        assert!(built.status().unwrap().success(), "{}", source.display());
         Built { directory }
     }
 
@@ -132,6 +144,56 @@ fn a_trace_that_cannot_show_races_is_not_green() {
     built.record(&["--loads"]);
     let output = built.brownout(&["race", "trace"]);
     assert_eq!(output.status.code(), Some(3));
+}
+
+/// An object is used a second time after another thread has read it in its first life.
+const SLAB: &str = r#"
+#include "pm.h"
+#include "turns.h"
+
+static struct line *pm;
+
+__attribute__((noinline, noipa)) struct line *slab_alloc(uint64_t bytes) {
+  return &pm[bytes / 64];
+}
+
+static void *reader(void *unused) {
+  await_turn(1);
+  LOAD(pm[1].word[0]);
+  end_turn();
+  return unused;
+}
+
+static void *writer(void *unused) {
+  for (int life = 0; life < 2; life++) {
+    struct line *object = slab_alloc(64);
+    STORE(object->word[0], life + 7);
+    PERSIST(object->word[0]);
+    end_turn();
+    while (turn < 2)
+      sched_yield();
+  }
+  return unused;
+}
+
+int main(int argc, char **argv) {
+  pm = map_pool(argv[1]);
+  run_threads(reader, writer);
+  return argc - 2;
+}
+"#;
+
+#[test]
+fn an_allocator_of_the_program_makes_memory_private_again() {
+    let built = Built::of(SLAB);
+    let check = ["check", "-q", "--out", "out", "--format", "json", "--"];
+    let words = [&check[..], &["./program", "pool"]].concat();
+    let (findings, _) = built.findings(&words);
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+    assert_eq!(findings[0]["rule"], "persistency-race");
+    let own = "[memory]\nallocate = [{ function = 'slab_alloc', size = 0 }]\n";
+    fs::write(built.path("brownout.toml"), own).unwrap();
+    assert_eq!(built.findings(&words), (Vec::new(), 0));
 }
 
 #[test]

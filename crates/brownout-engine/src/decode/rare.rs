@@ -47,14 +47,8 @@ impl<'a> RareRecord<'_, 'a> {
                     _ => return Err(wrong_flags(head)),
                 },
             },
-            kind::LOCK_ACQUIRE => EventKind::LockAcquire {
-                word: addr,
-                shared: is_shared(head)?,
-            },
-            kind::LOCK_RELEASE => EventKind::LockRelease {
-                word: addr,
-                shared: is_shared(head)?,
-            },
+            kind::LOCK_ACQUIRE => lock_acquire(addr, head)?,
+            kind::LOCK_RELEASE => lock_release(addr, head)?,
             kind::PROCESS_START => payload.process_start()?,
             kind::PROCESS_EXIT => EventKind::ProcessExit {
                 end: match head.flags {
@@ -211,11 +205,26 @@ impl<'a> RareRecord<'_, 'a> {
     }
 }
 
-/// Whether the lock of a record is shared.
-fn is_shared(head: &Record) -> Result<bool, Corruption> {
+fn lock_acquire(word: Address, head: &Record) -> Result<EventKind<'static>, Corruption> {
+    let size = head.flags >> lock::SIZE_SHIFT;
+    let flags = head.flags & ((1 << lock::SIZE_SHIFT) - 1);
+    match (size, flags) {
+        (1..=8, 0 | lock::SHARED) => Ok(EventKind::LockAcquire {
+            word,
+            size: size as u8,
+            shared: flags == lock::SHARED,
+        }),
+        _ => Err(wrong_flags(head)),
+    }
+}
+
+fn lock_release(word: Address, head: &Record) -> Result<EventKind<'static>, Corruption> {
     match head.flags {
-        0 => Ok(false),
-        lock::SHARED => Ok(true),
+        0 | lock::SHARED | lock::EXCHANGED => Ok(EventKind::LockRelease {
+            word,
+            shared: head.flags == lock::SHARED,
+            exchanged: head.flags == lock::EXCHANGED,
+        }),
         _ => Err(wrong_flags(head)),
     }
 }

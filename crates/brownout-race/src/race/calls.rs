@@ -1,12 +1,12 @@
 //! Calls of functions that synchronise or allocate, and locks that are recognised by their instructions.
 
-use brownout_libraries::LockFunction;
-use brownout_model::Access;
+use brownout_libraries::{LockFunction, OrderFunction};
+use brownout_model::{Access, SpaceId, Time};
 use brownout_trace::{
-    Address, CallArguments, Definitions, Event, EventKind, FunctionId, ProcessId,
+    Address, CallArguments, Definitions, Event, EventKind, FileRange, FunctionId, ProcessId,
 };
 
-use super::{RaceDetector, pm_address};
+use super::RaceDetector;
 use crate::address_cache::AddressCache;
 use crate::lifetimes::Knowledge;
 use crate::locks::{LockName, LockOperation};
@@ -24,12 +24,16 @@ impl<C: TargetCode> RaceDetector<C> {
             EventKind::Return { function, value } => {
                 self.returned(by, function, value, definitions);
             }
-            EventKind::LockAcquire { word, .. } => {
-                if let Some(mode) = self.recognised.mode(event.index) {
+            EventKind::LockAcquire { word, size, .. } => {
+                if let Some(known) = self.recognised.lock(event.index) {
                     let lock = lock_name(&mut self.addresses, by.1, word.0, definitions);
                     if let LockName::InFile { file, offset } = lock {
-                        self.knowledge.add_lock_word(pm_address(file, offset));
+                        let len = size.into();
+                        let word = FileRange { file, offset, len };
+                        let words = &mut self.knowledge.lock_words;
+                        words.acquired(word, by.0.thread, known);
                     }
+                    let mode = known.mode;
                     let acquire = LockOperation::Acquire { lock, mode };
                     apply_recognised(by.0.thread, acquire, &mut self.knowledge);
                 }
@@ -51,7 +55,8 @@ impl<C: TargetCode> RaceDetector<C> {
         definitions: &Definitions,
     ) {
         let allocations = &mut self.knowledge.threads[by.thread].allocations;
-        allocations.called(function, args, &mut self.allocators, definitions);
+        let call = (function, args, by.time);
+        allocations.called(call, &mut self.allocators, definitions);
         let Some(meaning) = self.functions.get(function, definitions) else {
             return;
         };
@@ -72,11 +77,11 @@ impl<C: TargetCode> RaceDetector<C> {
         definitions: &Definitions,
     ) {
         let allocations = &mut self.knowledge.threads[by.thread].allocations;
-        if let Some((addr, len)) = allocations.returned(function, value)
-            && let Some(object) = self.addresses.resolve(process, addr, len, definitions)
-        {
-            self.publication
-                .allocated(object, &mut self.knowledge.lines);
+        if let Some(allocation) = allocations.returned(function, value) {
+            let (addr, len) = (allocation.addr, allocation.len);
+            if let Some(object) = self.addresses.resolve(process, addr, len, definitions) {
+                self.allocated(by, allocation.called, object);
+            }
         }
         let Some(meaning) = self.functions.get(function, definitions) else {
             return;
@@ -99,6 +104,26 @@ impl<C: TargetCode> RaceDetector<C> {
 }
 
 impl<C: TargetCode> RaceDetector<C> {
+    /// A thread has allocated memory, by a call that began at `called`. Stores that others could see there before stay visible.
+    fn allocated(&mut self, by: Access, called: Time, object: FileRange) {
+        let Knowledge {
+            lines, lock_words, ..
+        } = &mut self.knowledge;
+        let bytes = object.offset..object.offset.saturating_add(object.len);
+        let space = SpaceId(object.file.0);
+        self.tracker.retain(space, bytes, |address, _, store| {
+            // What the call has stored belongs to the new object.
+            if store.thread != by.thread || store.time < called {
+                let line = lines.number(address);
+                let visible = lines.visible(line);
+                store.tag.seen = store.tag.seen.or(store.bytes.and(visible));
+            }
+            true
+        });
+        lock_words.allocated(object, by.time);
+        self.publication.allocated(object, lines);
+    }
+
     /// A thread that has made the held store goes on: another one may have waited meanwhile for a lock that it holds.
     pub(super) fn look_for_blocked(&mut self, event: &Event<'_>, definitions: &Definitions) {
         let held = self.access(event).thread;
@@ -109,14 +134,19 @@ impl<C: TargetCode> RaceDetector<C> {
         let calls: Vec<_> = others
             .filter(|other| other.key != (event.process, event.thread))
             .flat_map(|other| other.open.iter().map(|call| (other.key, *call)))
-            .filter(|(_, call)| call.is_lock)
             .collect();
         for (waiter, call) in calls {
-            let Some(SyncMeaning::Lock {
-                function: LockFunction::Exclusive | LockFunction::Shared,
-                argument,
-                ..
-            }) = self.functions.get(call.function, definitions)
+            let Some(
+                SyncMeaning::Lock {
+                    function: LockFunction::Exclusive | LockFunction::Shared,
+                    argument,
+                    ..
+                }
+                | SyncMeaning::Order {
+                    function: OrderFunction::SemaphoreWait,
+                    argument,
+                },
+            ) = self.functions.get(call.function, definitions)
             else {
                 continue;
             };

@@ -1,5 +1,7 @@
 //! Loads, stores, flushes, fences and syncs take effect.
 
+use std::ops::Range;
+
 use brownout_model::{
     Access, ByteMask, FlushEffect, LINE, PAGE, PmAddress, SpaceId, StoreKind, line_parts,
 };
@@ -8,6 +10,7 @@ use brownout_trace::{Address, Definitions, FileId, FileRange, FlushKind, Process
 use super::{RaceDetector, pm_address};
 use crate::address_cache::AddressCache;
 use crate::lifetimes::{Knowledge, StoreTag};
+use crate::lines::{LineNumber, Lines};
 use crate::observations::{DependentId, ObservedLoad};
 use crate::sites::{AccessOwner, RaceSite, TargetCode};
 use crate::threads::PendingLoad;
@@ -67,7 +70,13 @@ impl<C: TargetCode> RaceDetector<C> {
             if !is_data {
                 continue;
             }
-            self.observe_unpersisted(by, site, (address, bytes), (process, value), definitions);
+            let at = (address, bytes);
+            let lost = self.observe_unpersisted(by, site, at, (process, value), definitions);
+            let thread = &mut self.knowledge.threads[by.thread];
+            if tainted && let Some(value) = value {
+                let durable = bytes.without(lost);
+                thread.taints.read_again(line, durable, value);
+            }
             let kept = match self.knowledge.removes_initialisation {
                 true => bytes.without(self.knowledge.lines.initialised_by(line, by.thread)),
                 false => bytes,
@@ -80,6 +89,7 @@ impl<C: TargetCode> RaceDetector<C> {
                     site,
                     clock: thread.clock,
                     locks: thread.held.now(),
+                    ends: thread.ends_in(line),
                     time: by.time,
                     flushed: false,
                 });
@@ -90,7 +100,7 @@ impl<C: TargetCode> RaceDetector<C> {
         }
     }
 
-    /// Notes which stores of other threads a load reads that a crash could lose now.
+    /// Notes which stores of other threads a load reads that a crash could lose now. Returns their bytes.
     fn observe_unpersisted(
         &mut self,
         by: Access,
@@ -98,12 +108,12 @@ impl<C: TargetCode> RaceDetector<C> {
         (address, bytes): (PmAddress, ByteMask),
         (process, value): (ProcessId, Option<u64>),
         definitions: &Definitions,
-    ) {
+    ) -> ByteMask {
         let Some(slot) = self.tracker.known_line(address) else {
-            return;
+            return ByteMask::NONE;
         };
         if self.tracker.live_bytes(slot).and(bytes).is_empty() {
-            return;
+            return ByteMask::NONE;
         }
         let live = self.tracker.live(slot);
         let read: Vec<_> = live
@@ -112,8 +122,11 @@ impl<C: TargetCode> RaceDetector<C> {
             .map(|store| (store.time, store.tag.site, store.bytes.and(bytes)))
             .collect();
         if read.is_empty() {
-            return;
+            return ByteMask::NONE;
         }
+        let lost = read
+            .iter()
+            .fold(ByteMask::NONE, |lost, read| lost.or(read.2));
         let file = FileId(address.space.0);
         let target = value.and_then(|value| self.target(process, file, value, definitions));
         let line = self.knowledge.lines.number(address);
@@ -140,6 +153,7 @@ impl<C: TargetCode> RaceDetector<C> {
             thread.taints.add(&load);
             thread.observed.push(load);
         }
+        lost
     }
 
     /// What a loaded value points to: it is an address in a mapping, or an offset in the file that it was loaded from.
@@ -215,6 +229,7 @@ impl<C: TargetCode> RaceDetector<C> {
                 clock: thread.clock,
                 locks: thread.held.now(),
                 lock_clock: thread.held.clock(),
+                seen: ByteMask::NONE,
                 dependent,
                 is_data,
             };
@@ -259,7 +274,8 @@ impl<C: TargetCode> RaceDetector<C> {
         let address = pm_address(range.file, range.offset - range.offset % LINE);
         let Knowledge { threads, lines, .. } = &mut self.knowledge;
         let thread = &mut threads[by.thread];
-        if let Some(line) = lines.find(address) {
+        let line = lines.find(address);
+        if let Some(line) = line {
             for load in thread.pending.iter_mut().filter(|load| load.line == line) {
                 load.flushed = true;
             }
@@ -277,21 +293,46 @@ impl<C: TargetCode> RaceDetector<C> {
                 .flush(&mut self.knowledge, by, line, effect, ());
         }
         if effect == FlushEffect::Immediate {
-            self.forgive(by);
+            self.forgive(by, |_, flushed, _| Some(flushed) == line);
         }
     }
 
     pub(super) fn fence(&mut self, by: Access, site: RaceSite) {
         self.knowledge.persisting = site;
         self.tracker.fence(&mut self.knowledge, by);
-        self.forgive(by);
+        self.forgive(by, |_, _, flushed| flushed);
     }
 
-    /// What a thread has read and flushed is durable now, before the thread has stored anything: that is no race.
-    fn forgive(&mut self, by: Access) {
-        let thread = &mut self.knowledge.threads[by.thread];
-        thread.pending.retain(|load| !load.flushed);
-        for load in thread.observed.extract_if(.., |load| load.flushed) {
+    /// A system call takes bytes of a file away, or writes others in their place.
+    pub(super) fn replace(
+        &mut self,
+        (by, site): (Access, RaceSite),
+        file: FileId,
+        bytes: Range<u64>,
+    ) {
+        let space = SpaceId(file.0);
+        let live = self.tracker.live_in(space, bytes.clone());
+        for (address, _, store) in live {
+            let from = bytes.start.saturating_sub(address.offset).min(LINE);
+            let to = bytes.end.saturating_sub(address.offset).min(LINE);
+            let replaced = store.bytes.and(ByteMask::range(from, to - from));
+            self.knowledge
+                .replaced(address, store, replaced, (by, site));
+        }
+        self.tracker.discard(space, bytes, |_| {});
+    }
+
+    /// What a thread has read is durable now, before the thread has stored anything: that is no race. `is_durable` says whether, by the
+    /// line and whether the thread has flushed it.
+    fn forgive(&mut self, by: Access, is_durable: impl Fn(&Lines, LineNumber, bool) -> bool) {
+        let Knowledge { threads, lines, .. } = &mut self.knowledge;
+        let thread = &mut threads[by.thread];
+        let is_durable = |line, flushed| is_durable(lines, line, flushed);
+        thread
+            .pending
+            .retain(|load| !is_durable(load.line, load.flushed));
+        let observed = &mut thread.observed;
+        for load in observed.extract_if(.., |load| is_durable(load.line, load.flushed)) {
             thread.taints.remove(load.time);
         }
     }
@@ -324,7 +365,13 @@ impl<C: TargetCode> RaceDetector<C> {
             let bytes = range.offset..range.offset.saturating_add(range.len);
             let space = SpaceId(range.file.0);
             self.tracker
-                .write_back(&mut self.knowledge, by, space, bytes);
+                .write_back(&mut self.knowledge, by, space, bytes.clone());
+            // The kernel writes whole pages.
+            self.forgive(by, |lines, line, _| {
+                let line = lines.address(line);
+                let page = line.offset - line.offset % PAGE;
+                line.space == space && page < bytes.end && bytes.start < page.saturating_add(PAGE)
+            });
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The definition: a load races with a store to the same byte by another thread, unless the load happened before the store, the store
 //! was durable or overwritten before the load, or the two hold a common lock, the store without interruption until its end. A load
-//! whose thread persists the line before it stores anything is none.
+//! whose thread persists the line before it stores anything is none. Steps at the same site, as in loops, are one access of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -38,7 +38,14 @@ enum Op {
 struct Step {
     thread: usize,
     op: Op,
+    site: u64,
 }
+
+/// Pairs of sites that race, and whether that was observed.
+type Races = BTreeMap<(u64, u64), bool>;
+
+/// Sites that several steps share.
+const SITES: u64 = 4;
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
@@ -57,12 +64,12 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 /// Those of the steps that threads can take in this order.
-fn possible(steps: Vec<(usize, Op)>) -> Vec<Step> {
+fn possible(steps: Vec<(usize, Op, u64)>) -> Vec<Step> {
     let mut state = [1, 0, 0];
     let mut holders = [None; 2];
     let mut posts = 0;
     let mut taken = Vec::new();
-    for (thread, op) in steps {
+    for (thread, op, site) in steps {
         let is_possible = state[thread] == 1
             && match op {
                 Op::Lock(lock) => holders[lock].is_none(),
@@ -88,17 +95,17 @@ fn possible(steps: Vec<(usize, Op)>) -> Vec<Step> {
             Op::Join(other) => state[other] = 2,
             _ => {}
         }
-        taken.push(Step { thread, op });
+        taken.push(Step { thread, op, site });
     }
     taken
 }
 
-/// The races that the search finds, each as the positions of a store and a load, and whether it was observed.
-fn found(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, usize, bool)> {
+/// The races that the search finds.
+fn found(steps: &[Step], removes_initialisation: bool) -> Races {
     let mut run = TargetRun::new();
     run.removes_initialisation = removes_initialisation;
     let mut created: BTreeMap<usize, EventIndex> = BTreeMap::new();
-    for (position, step) in steps.iter().enumerate() {
+    for step in steps {
         let thread = THREADS[step.thread];
         let mut started = vec![step.thread];
         if let Op::Join(other) = step.op {
@@ -109,7 +116,7 @@ fn found(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, usize
                 run.start(THREADS[other], T1, created);
             }
         }
-        run.thread(thread).at(position as u64 + 1);
+        run.thread(thread).at(step.site);
         match step.op {
             Op::Store(word) => run.store(WORDS[word]),
             Op::Exchange(word) => run.any_store(WORDS[word], 1, StoreFlavor::Temporal, true),
@@ -128,12 +135,12 @@ fn found(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, usize
         };
     }
     let outcome = run.finish();
-    let position = |site: brownout_race::RaceSite| outcome.code.pcs[site.0 as usize] as usize - 1;
-    let mut races = BTreeSet::new();
+    let pc = |site: brownout_race::RaceSite| outcome.code.pcs[site.0 as usize];
+    let mut races = Races::new();
     for race in &outcome.races {
         for load in &race.loads {
-            let store = position(race.store.site);
-            races.insert((store, position(load.load.site), load.observed > 0));
+            let key = (pc(race.store.site), pc(load.load.site));
+            races.insert(key, load.observed > 0);
         }
     }
     races
@@ -142,12 +149,16 @@ fn found(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, usize
 /// Which steps happened before which.
 fn happens_before(steps: &[Step]) -> Vec<Vec<bool>> {
     let count = steps.len();
+    let number = |of: Op, until: usize| steps[..until].iter().filter(|step| step.op == of).count();
     let mut before = vec![vec![false; count]; count];
     for (late, to) in steps.iter().enumerate() {
         for (early, from) in steps[..late].iter().enumerate() {
             let joins = matches!(to.op, Op::Join(other) if other == from.thread);
             let creates = matches!(from.op, Op::Create(other) if other == to.thread);
-            let posts = from.op == Op::Post && to.op == Op::Wait;
+            // The first wait takes what the first post has announced.
+            let posts = from.op == Op::Post
+                && to.op == Op::Wait
+                && number(Op::Post, early) <= number(Op::Wait, late);
             if from.thread == to.thread || joins || creates || posts {
                 before[early][late] = true;
                 // What happened before it happened before this, too.
@@ -256,9 +267,9 @@ fn is_persisted_by_reader(steps: &[Step], load: usize, word: usize) -> bool {
     false
 }
 
-fn expected(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, usize, bool)> {
+fn expected(steps: &[Step], removes_initialisation: bool) -> Races {
     let before = happens_before(steps);
-    let mut races = BTreeSet::new();
+    let mut races = Races::new();
     for word in 0..WORDS.len() {
         let stores = (0..steps.len()).filter(|&at| steps[at].op.stores(word));
         for store in stores {
@@ -291,7 +302,8 @@ fn expected(steps: &[Step], removes_initialisation: bool) -> BTreeSet<(usize, us
                 let effective = own_end.map(|end| held(steps, by, store, end));
                 let locks = held(steps, reader, load, load);
                 if observed || effective.is_none_or(|held| held.is_disjoint(&locks)) {
-                    races.insert((store, load, observed));
+                    let key = (steps[store].site, steps[load].site);
+                    *races.entry(key).or_default() |= observed;
                 }
             }
         }
@@ -304,11 +316,17 @@ proptest! {
 
     #[test]
     fn the_search_finds_what_the_definition_says(
-        steps in proptest::collection::vec((0..3usize, op()), 4..48),
+        steps in proptest::collection::vec((0..3usize, op(), 1..=SITES), 4..48),
+        shares_sites: bool,
         removes_initialisation: bool,
     ) {
-        let created = [(0, Op::Create(1))];
-        let steps = possible(created.into_iter().chain(steps).collect());
+        let created = [(0, Op::Create(1), 1)];
+        let mut steps = possible(created.into_iter().chain(steps).collect());
+        if !shares_sites {
+            for (position, step) in steps.iter_mut().enumerate() {
+                step.site = position as u64 + 1;
+            }
+        }
         prop_assert_eq!(found(&steps, removes_initialisation), expected(&steps, removes_initialisation));
     }
 }

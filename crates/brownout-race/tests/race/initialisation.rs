@@ -1,5 +1,9 @@
 //! Initialisation removal: HawkSet §3.1.3.
 
+use brownout_names::FunctionPattern;
+use brownout_libraries::AllocatedSize;
+use brownout_race::CustomAllocator;
+
 use crate::target_run::*;
 
 fn threads() -> TargetRun {
@@ -61,6 +65,57 @@ fn memory_that_is_allocated_again_is_private_again() {
         reuse(&mut run);
     }
     assert!(run.races().is_empty());
+}
+
+#[test]
+fn memory_that_a_function_of_the_user_allocates_is_private_again() {
+    for size in [AllocatedSize::Argument(1), AllocatedSize::Bytes(64)] {
+        let mut run = threads();
+        run.allocators.push(CustomAllocator {
+            function: FunctionPattern::new("slab_alloc"),
+            size,
+        });
+        for _ in 0..2 {
+            run.thread(T2).begin("slab_alloc", &[7, 64]);
+            run.end("slab_alloc", Z).at(1).store(Z).persist(Z);
+            run.thread(T3).at(2).load(Z);
+        }
+        assert!(run.races().is_empty(), "{size:?}");
+    }
+}
+
+#[test]
+fn what_was_read_before_its_memory_was_allocated_again_was_a_race() {
+    let mut run = threads();
+    allocate(&mut run, Z);
+    run.at(1).store(Z);
+    run.thread(T3).at(2).load(Z);
+    allocate(&mut run, Z);
+    run.at(3).store(Z).persist(Z);
+    assert_eq!(run.races(), ["1-2 observed"]);
+}
+
+#[test]
+fn what_an_allocation_stores_belongs_to_the_new_object() {
+    let mut run = threads();
+    run.thread(T2).at(1).store(Z).persist(Z);
+    run.thread(T3).at(2).load(Z);
+    run.thread(T2).begin("memkind_malloc", &[7, 64]);
+    run.at(3).store(Z).end("memkind_malloc", Z).persist(Z);
+    assert!(run.races().is_empty());
+}
+
+#[test]
+fn locks_are_gone_when_their_memory_is_allocated_again() {
+    let mut run = threads();
+    for thread in [T2, T3] {
+        run.thread(thread).acquire(Z, 8, false).at(8).load(X);
+        run.release(Z, Release::ByStore).at(9).store(Z);
+    }
+    allocate(&mut run, Z);
+    run.at(1).store(Z);
+    run.thread(T3).at(2).load(Z);
+    assert_eq!(run.races(), ["1-2 never observed"]);
 }
 
 #[test]

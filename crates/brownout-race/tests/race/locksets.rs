@@ -2,7 +2,7 @@
 
 use brownout_libraries::LockFunction;
 use brownout_model::Profile;
-use brownout_trace::{Address, EventKind, StoreFlavor};
+use brownout_trace::StoreFlavor;
 
 use crate::target_run::*;
 
@@ -84,6 +84,30 @@ fn another_thread_that_persists_or_overwrites_protects_nothing() {
     run.thread(T1).lock(A).at(5).load(X).at(6).load(Y).unlock(A);
     // The thread that has persisted the store itself cannot read it before.
     assert_eq!(run.races(), ["1-5", "3-6"]);
+}
+
+#[test]
+fn a_reader_that_makes_the_store_durable_later_has_read_it_before() {
+    let mut run = threads();
+    run.thread(T2).at(1).store_value(X, Y);
+    run.thread(T3).at(2).load_value(X, Y).at(3).store(Z);
+    run.flush(X).flush(Z).fence().at(2).load_value(X, Y);
+    assert_eq!(run.races(), ["1-2 observed"]);
+    let mut run = threads();
+    run.thread(T2).at(1).store(X);
+    run.thread(T3).at(2).load(X).at(3).store(X).at(2).load(X);
+    assert_eq!(run.races(), ["1-2 observed"], "overwritten");
+}
+
+#[test]
+fn a_store_that_a_system_call_replaces_was_visible_until_then() {
+    for truncated in [false, true] {
+        let mut run = threads();
+        run.thread(T2).at(1).store(X);
+        run.thread(T3).at(2).load(X);
+        run.thread(T2).at(3).replace_all(truncated);
+        assert_eq!(run.races(), ["1-2 observed"]);
+    }
 }
 
 #[test]
@@ -245,23 +269,20 @@ fn only_non_temporal_stores_race_where_caches_are_persistent() {
 
 #[test]
 fn a_recognised_lock_protects_once_its_release_confirms_it() {
-    let word = Address(Y);
-    let shared = false;
     let mut run = threads();
     for thread in [T2, T3] {
         run.thread(thread).at(9);
         run.any_store(Y, 1, StoreFlavor::Temporal, true);
-        run.event(EventKind::LockAcquire { word, shared });
+        run.acquire(Y, 8, false);
         match thread {
             T2 => run.at(1).store(X).persist(X),
             _ => run.at(2).load(X).at(8).load(Y),
         };
-        run.event(EventKind::LockRelease { word, shared });
+        run.release(Y, Release::ByStore);
         run.at(7).store(Y);
     }
     // An acquire that is never released is no lock.
-    run.thread(T3)
-        .event(EventKind::LockAcquire { word, shared });
+    run.thread(T3).acquire(Y, 8, false);
     run.at(3).load(X);
     let outcome = run.finish();
     assert_eq!(outcome.by_recognised_locks.len(), 1);
@@ -269,12 +290,60 @@ fn a_recognised_lock_protects_once_its_release_confirms_it() {
 }
 
 #[test]
+fn the_data_beside_the_word_of_a_lock_is_data() {
+    let mut run = threads();
+    for thread in [T2, T3] {
+        run.thread(thread).at(9).store_bytes(Y, &[1; 4]);
+        run.acquire(Y, 4, false);
+        match thread {
+            T2 => run.at(1).store_bytes(Y + 4, &[7; 4]),
+            _ => run.at(2).load_bytes(Y + 4, &[7; 4]),
+        };
+        run.release(Y, Release::ByStore);
+        run.at(8).store_bytes(Y, &[0; 4]);
+    }
+    run.thread(T2).persist(Y);
+    assert_eq!(run.races(), ["1-2 observed"]);
+}
+
+#[test]
+fn a_count_that_goes_up_and_down_is_data() {
+    let mut run = threads();
+    for thread in [T2, T3] {
+        run.thread(thread).at(1);
+        run.any_store(Y, 1, StoreFlavor::Temporal, true);
+        run.acquire(Y, 8, true).at(3).load(X);
+        run.release(Y, Release::Shared).at(2);
+        run.any_store(Y, 0, StoreFlavor::Temporal, true).persist(Y);
+    }
+    let races = run.races();
+    assert!(races.contains(&"2-1".to_owned()), "{races:?}");
+}
+
+#[test]
+fn a_flag_that_one_thread_exchanges_is_data() {
+    let flag = |others: &[brownout_trace::ThreadId]| {
+        let mut run = threads();
+        for &thread in others {
+            run.thread(thread).at(1);
+            run.any_store(Y, 1, StoreFlavor::Temporal, true);
+            run.acquire(Y, 8, false).at(4).store(X).persist(X);
+            run.release(Y, Release::ByExchange).at(2);
+            run.any_store(Y, 0, StoreFlavor::Temporal, true).persist(Y);
+        }
+        run.thread(T1).at(3).load(Y);
+        run.races()
+    };
+    let of_one = flag(&[T2]);
+    assert_eq!(of_one, ["1-3", "2-3"]);
+    assert!(flag(&[T2, T3]).is_empty(), "a lock");
+}
+
+#[test]
 fn the_instructions_of_a_lock_function_do_not_count() {
-    let word = Address(A);
-    let shared = false;
     let mut run = threads();
     run.thread(T2).begin("pthread_rwlock_wrlock", &[A]);
-    run.event(EventKind::LockAcquire { word, shared });
+    run.acquire(A, 8, false);
     run.end("pthread_rwlock_wrlock", 0)
         .call("pthread_rwlock_unlock", &[A])
         .call("pthread_rwlock_rdlock", &[A]);
@@ -282,7 +351,7 @@ fn the_instructions_of_a_lock_function_do_not_count() {
     run.thread(T2).at(2).load(X);
     run.call("pthread_rwlock_unlock", &[A]);
     // It is noticed late that the lock was released.
-    run.event(EventKind::LockRelease { word, shared });
+    run.release(A, Release::ByStore);
     run.thread(T3).call("pthread_rwlock_unlock", &[A]);
     run.call("pthread_rwlock_wrlock", &[A]).at(1).store(X);
     run.persist(X).call("pthread_rwlock_unlock", &[A]);

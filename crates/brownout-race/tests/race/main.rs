@@ -1,6 +1,8 @@
 //! The specification of the search for races: runs that it reports, and similar runs that it does not report.
 
 mod brute_force;
+mod forced;
+mod growth;
 mod harm;
 mod initialisation;
 mod locksets;

@@ -202,3 +202,71 @@ fn an_initialiser_is_done_before_anybody_continues() {
     run.thread(T3).call("pthread_once", &[A]).at(2).load(X);
     assert!(run.races().is_empty());
 }
+
+#[test]
+fn a_semaphore_whose_initial_value_is_more_than_one_is_no_lock() {
+    let held_in_turn = |value: u64| {
+        let mut run = TargetRun::new();
+        run.call("sem_init", &[A, 0, value]).create([T2, T3]);
+        run.thread(T2).call("sem_wait", &[A]).at(1).store(X);
+        run.persist(X).call("sem_post", &[A]);
+        run.thread(T3).call("sem_wait", &[A]).at(2).load(X);
+        run.call("sem_post", &[A]);
+        run.races()
+    };
+    assert!(held_in_turn(1).is_empty());
+    assert_eq!(held_in_turn(2), ["1-2"]);
+}
+
+#[test]
+fn a_semaphore_that_is_created_by_name_has_its_initial_value() {
+    const CREATE: u64 = 0x40;
+    let held_in_turn = |flags: u64| {
+        let mut run = TargetRun::new();
+        run.begin("sem_open", &[B, flags, 0o600, 2]);
+        run.end("sem_open", A).create([T2, T3]);
+        run.thread(T2).call("sem_wait", &[A]).at(1).store(X);
+        run.persist(X).call("sem_post", &[A]);
+        run.thread(T3).call("sem_wait", &[A]).at(2).load(X);
+        run.races()
+    };
+    assert_eq!(held_in_turn(CREATE), ["1-2"]);
+    assert!(held_in_turn(0).is_empty(), "the value is not known");
+}
+
+#[test]
+fn a_wait_knows_what_happened_before_its_own_post() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]).thread(T2);
+    run.at(1).store(X).persist(X).call("sem_post", &[A]);
+    run.at(2).store(Y).persist(Y).call("sem_post", &[A]);
+    run.thread(T3).call("sem_wait", &[A]).at(3).load(X);
+    run.at(4).load(Y).call("sem_wait", &[A]).at(5).load(Y);
+    assert_eq!(run.races(), ["2-4"]);
+}
+
+#[test]
+fn a_wait_that_reaches_its_time_limit_was_not_signalled() {
+    const TIMED_OUT: u64 = 110;
+    let wait = "pthread_cond_timedwait";
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T3).lock(A).begin(wait, &[B, A]);
+    run.thread(T2).at(1).store(X).persist(X);
+    run.call("pthread_cond_signal", &[B]);
+    run.thread(T3).end(wait, TIMED_OUT).at(2).load(X).unlock(A);
+    assert_eq!(run.races(), ["1-2"]);
+}
+
+#[test]
+fn a_thread_that_waits_for_an_initialiser_of_a_static_variable_knows_it() {
+    let mut run = TargetRun::new();
+    run.create([T2, T3]);
+    run.thread(T2).begin("__cxa_guard_acquire", &[A]);
+    run.end("__cxa_guard_acquire", 1).at(1).store(X).persist(X);
+    run.call("__cxa_guard_release", &[A]);
+    run.at(3).store(Y).persist(Y);
+    run.thread(T3).call("__cxa_guard_acquire", &[A]);
+    run.at(2).load(X).at(4).load(Y);
+    assert_eq!(run.races(), ["3-4"]);
+}

@@ -9,12 +9,13 @@ use brownout_libraries::LockFunction;
 use brownout_model::Profile;
 use brownout_names::FunctionPattern;
 use brownout_race::{
-    AccessOwner, CustomLock, Harm, RaceDetector, RaceOptions, RaceOutcome, RaceSite, RacyEnd,
+    AccessOwner, CustomAllocator, CustomLock, ForcedRoles, Harm, RaceDetector, RaceOptions,
+    RaceOutcome, RaceSite, RacyEnd,
 };
 use brownout_trace::{
     Address, AppPc, Arguments, CallArguments, ContextId, Ending, Event, EventIndex, EventKind,
     FenceKind, FileId, FileIdentity, FlushKind, Header, Mapping, ProcessId, ProcessOrigin,
-    RecognisedLocks, StoreFlavor, ThreadId, ThreadParent, TraceReader, TraceWriter,
+    RecognisedLocks, StoreFlavor, Sync, ThreadId, ThreadParent, TraceReader, TraceWriter,
 };
 
 /// The address of the pool, and lines of it.
@@ -34,6 +35,14 @@ pub const T3: ThreadId = ThreadId(13);
 /// Instructions from here on belong to a library, and from there on to a lock.
 pub const LIBRARY: u64 = 10_000;
 
+/// How a recognised lock is released.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    ByStore,
+    ByExchange,
+    Shared,
+}
+
 /// A run. Each event is made by the thread and at the instruction that were named last.
 pub struct TargetRun {
     writer: TraceWriter<Vec<u8>>,
@@ -43,6 +52,9 @@ pub struct TargetRun {
     pub profile: Profile,
     pub removes_initialisation: bool,
     pub locks: Vec<CustomLock>,
+    pub allocators: Vec<CustomAllocator>,
+    /// The store whose thread is held, and the load that can race with it.
+    pub forced: Option<(u64, u64)>,
 }
 
 impl TargetRun {
@@ -66,6 +78,8 @@ impl TargetRun {
             profile: Profile::ADR,
             removes_initialisation: false,
             locks: Vec::new(),
+            allocators: Vec::new(),
+            forced: None,
         };
         run.event(EventKind::ProcessStart {
             pid: 100,
@@ -188,11 +202,67 @@ impl TargetRun {
         })
     }
 
+    pub fn store_bytes(&mut self, addr: u64, bytes: &[u8]) -> &mut Self {
+        self.event(EventKind::Store {
+            addr: Address(addr),
+            bytes,
+            flavor: StoreFlavor::Temporal,
+            locked: false,
+            string: false,
+        })
+    }
+
+    pub fn load_bytes(&mut self, addr: u64, bytes: &[u8]) -> &mut Self {
+        let addr = Address(addr);
+        self.event(EventKind::Load { addr, bytes })
+    }
+
+    /// An instruction that may have acquired a lock with a word of `size` bytes.
+    pub fn acquire(&mut self, word: u64, size: u8, shared: bool) -> &mut Self {
+        let word = Address(word);
+        self.event(EventKind::LockAcquire { word, size, shared })
+    }
+
+    pub fn release(&mut self, word: u64, how: Release) -> &mut Self {
+        self.event(EventKind::LockRelease {
+            word: Address(word),
+            shared: how == Release::Shared,
+            exchanged: how == Release::ByExchange,
+        })
+    }
+
     pub fn flush(&mut self, addr: u64) -> &mut Self {
+        self.any_flush(addr, FlushKind::Clwb)
+    }
+
+    pub fn any_flush(&mut self, addr: u64, kind: FlushKind) -> &mut Self {
         self.event(EventKind::Flush {
             addr: Address(addr),
-            kind: FlushKind::Clwb,
+            kind,
             volatile: false,
+        })
+    }
+
+    /// `msync` of a page.
+    pub fn sync(&mut self, addr: u64) -> &mut Self {
+        self.event(EventKind::Sync(Sync::Msync {
+            addr: Address(addr & !0xfff),
+            len: 0x1000,
+            asynchronous: false,
+        }))
+    }
+
+    /// The file is truncated, or written from its beginning by a system call.
+    pub fn replace_all(&mut self, truncated: bool) -> &mut Self {
+        let file = self.pool;
+        self.event(match truncated {
+            true => EventKind::FileResize { file, len: 0 },
+            false => EventKind::FileWrite {
+                file,
+                offset: 0,
+                bytes: &[0; 0x1000],
+                syscall: 18,
+            },
         })
     }
 
@@ -272,9 +342,14 @@ impl TargetRun {
             profile: self.profile,
             removes_initialisation: self.removes_initialisation,
             locks: self.locks.clone(),
+            allocators: self.allocators.clone(),
             recognised,
         };
-        let mut detector = RaceDetector::new(options, Owners::default());
+        let code = Owners {
+            forced: self.forced,
+            ..Owners::default()
+        };
+        let mut detector = RaceDetector::new(options, code);
         reader
             .for_each(|event, definitions| {
                 detector.observe(event, definitions);
@@ -317,6 +392,7 @@ pub fn races(outcome: &RaceOutcome<Owners>) -> Vec<String> {
 #[derive(Default)]
 pub struct Owners {
     pub pcs: Vec<u64>,
+    forced: Option<(u64, u64)>,
 }
 
 impl brownout_race::TargetCode for Owners {
@@ -330,6 +406,15 @@ impl brownout_race::TargetCode for Owners {
         match event.pc.0 {
             LIBRARY.. => AccessOwner::Library,
             _ => AccessOwner::User,
+        }
+    }
+
+    fn forced_roles(&self, site: RaceSite) -> ForcedRoles {
+        let pc = self.pcs[site.0 as usize];
+        let is = |one: fn((u64, u64)) -> u64| self.forced.map(one) == Some(pc);
+        ForcedRoles {
+            store: is(|(store, _)| store),
+            load: is(|(_, load)| load),
         }
     }
 }

@@ -20,7 +20,10 @@ const MFENCE: u8 = 33;
 const LOCKED: u8 = 34;
 
 /// Lower codes are plain: stores, loads, flushes and fences.
-pub(crate) const RARE: u8 = 36;
+pub(crate) const RARE: u8 = 35;
+/// An acquire with the size of its word, or a release by an exchange.
+pub(crate) const LOCK: u8 = 35;
+/// The next two are of traces before version 7.
 pub(crate) const LOCK_ACQUIRE: u8 = 36;
 pub(crate) const LOCK_ACQUIRE_SHARED: u8 = 37;
 pub(crate) const LOCK_RELEASE: u8 = 38;

@@ -34,8 +34,10 @@ pub(crate) fn op(kind: &EventKind<'_>) -> Option<u8> {
         EventKind::ThreadStart { parent: Some(_) } => op::CHILD_THREAD_START,
         EventKind::ThreadExit => op::THREAD_EXIT,
         EventKind::ThreadJoin { .. } => op::THREAD_JOIN,
-        EventKind::LockAcquire { shared: false, .. } => op::LOCK_ACQUIRE,
-        EventKind::LockAcquire { shared: true, .. } => op::LOCK_ACQUIRE_SHARED,
+        EventKind::LockAcquire { .. }
+        | EventKind::LockRelease {
+            exchanged: true, ..
+        } => op::LOCK,
         EventKind::LockRelease { shared: false, .. } => op::LOCK_RELEASE,
         EventKind::LockRelease { shared: true, .. } => op::LOCK_RELEASE_SHARED,
         EventKind::ProcessStart { .. } => op::PROCESS_START,
@@ -75,9 +77,15 @@ pub(crate) fn put(kind: &EventKind<'_>, fields: &mut Vec<u8>, values: &mut Vec<u
             parent: Some(parent),
         } => put_all(fields, [u64::from(parent.thread.0), parent.created.0]),
         EventKind::ThreadJoin { joined } => fields.put(u64::from(joined.0)),
-        EventKind::LockAcquire { word, .. } | EventKind::LockRelease { word, .. } => {
-            fields.put(word.0);
+        EventKind::LockAcquire { word, size, shared } => {
+            put_all(fields, [word.0, u64::from(size) << 1 | u64::from(shared)]);
         }
+        EventKind::LockRelease {
+            word,
+            shared,
+            exchanged: true,
+        } => put_all(fields, [word.0, u64::from(shared)]),
+        EventKind::LockRelease { word, .. } => fields.put(word.0),
         EventKind::KernelWrite {
             addr,
             bytes,
@@ -237,13 +245,16 @@ pub(crate) fn take<'a>(
         op::THREAD_JOIN => EventKind::ThreadJoin {
             joined: ThreadId(fields.take_u32()?),
         },
+        op::LOCK => take_lock(fields)?,
         op::LOCK_ACQUIRE | op::LOCK_ACQUIRE_SHARED => EventKind::LockAcquire {
             word: Address(fields.take()?),
+            size: LARGEST_LOCK,
             shared: op == op::LOCK_ACQUIRE_SHARED,
         },
         op::LOCK_RELEASE | op::LOCK_RELEASE_SHARED => EventKind::LockRelease {
             word: Address(fields.take()?),
             shared: op == op::LOCK_RELEASE_SHARED,
+            exchanged: false,
         },
         op::THREAD_EXIT => EventKind::ThreadExit,
         op::PROCESS_START => take_process_start(fields)?,
@@ -399,6 +410,25 @@ fn put_process_start(fields: &mut Vec<u8>, start: &EventKind<'_>) {
     );
     fields.put_path(exe);
     fields.put_bytes(args.as_bytes());
+}
+
+/// Bytes of the largest word of a lock.
+const LARGEST_LOCK: u8 = 8;
+
+/// The word, and twice the size plus whether it is shared. Size 0 is that of a release by an exchange.
+fn take_lock<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {
+    let word = Address(fields.take()?);
+    let rest = fields.take()?;
+    let shared = rest & 1 != 0;
+    Ok(match u8::try_from(rest >> 1) {
+        Ok(0) => EventKind::LockRelease {
+            word,
+            shared,
+            exchanged: true,
+        },
+        Ok(size @ 1..=LARGEST_LOCK) => EventKind::LockAcquire { word, size, shared },
+        _ => return Err(Flaw::BadField),
+    })
 }
 
 fn take_process_start<'a>(fields: &mut FieldReader<'a>) -> Result<EventKind<'a>, Flaw> {

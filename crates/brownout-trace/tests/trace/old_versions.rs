@@ -1,7 +1,8 @@
 //! Traces of older versions can be read.
 
 use brownout_trace::{
-    EventClass, EventKind, FORMAT_VERSION, Flaw, OLDEST_VERSION, StoreFlavor, TraceReader,
+    EventClass, EventKind, FORMAT_VERSION, Flaw, OLDEST_VERSION, RecognisedLocks, StoreFlavor,
+    TraceReader,
 };
 
 use crate::traces::{every_kind, open, readable};
@@ -88,6 +89,25 @@ fn a_trace_of_version_5_is_read_to_its_end() {
     assert_eq!(stores, [(1, temporal), (3, temporal)]);
     let counts = &reader.summary().unwrap().counts;
     assert_eq!(counts.of(EventClass::LockAcquire), 2);
+}
+
+/// Recorded with loads from a program whose threads acquire a lock of four bytes by an exchange, and release it by a store.
+const VERSION_6: &[u8] = include_bytes!("../fixtures/version-6.trace");
+
+#[test]
+fn a_trace_of_version_6_is_read_to_its_end() {
+    let mut reader = open(VERSION_6).unwrap();
+    assert_eq!(reader.version(), 6);
+    let mut locks = RecognisedLocks::default();
+    let mut sizes = Vec::new();
+    while let Some(event) = reader.next().unwrap() {
+        locks.event(&event);
+        if let EventKind::LockAcquire { size, .. } = event.kind {
+            sizes.push(size);
+        }
+    }
+    assert_eq!(sizes, [8; 4], "version 6 has no sizes");
+    assert_eq!(locks.len(), 2);
 }
 
 #[test]

@@ -211,19 +211,23 @@ fn calls(pool: FileId, function: FunctionId) -> Vec<EventKind<'static>> {
         },
         EventKind::LockAcquire {
             word: Address(0x7f00_0000_1000),
+            size: 4,
             shared: false,
         },
         EventKind::LockAcquire {
             word: Address(u64::MAX),
+            size: 1,
             shared: true,
         },
         EventKind::LockRelease {
             word: Address(u64::MAX),
             shared: true,
+            exchanged: false,
         },
         EventKind::LockRelease {
             word: Address(0x7f00_0000_1000),
             shared: false,
+            exchanged: true,
         },
         EventKind::ThreadExit,
         EventKind::ProcessExit {

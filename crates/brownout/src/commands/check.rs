@@ -296,9 +296,7 @@ fn planned(arguments: &CheckArgs, settings: &Settings) -> Subject {
 fn recording(arguments: &CheckArgs, settings: &Settings) -> RecordingArgs {
     let mut recording = arguments.recording.clone();
     recording.loads |= settings.loads;
-    let locks = settings.locks.iter();
-    let locks = locks.map(|lock| lock.function.text().to_owned());
-    recording.watched.extend(locks);
+    recording.watched.extend(settings.own_functions());
     recording
 }
 

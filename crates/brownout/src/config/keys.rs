@@ -10,7 +10,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::oracles::OracleKeys;
-use super::{Config, CrashKeys, SyncKeys};
+use super::{Config, CrashKeys, MemoryKeys, SyncKeys};
 use crate::arguments::FindingFormat;
 use crate::failure::did_you_mean;
 use crate::rules::{self, RuleLevel};
@@ -34,6 +34,7 @@ pub(super) struct Keys {
     pub(super) loads: Option<bool>,
     pub(super) crash: Option<Spanned<CrashKeys>>,
     pub(super) sync: Option<Spanned<SyncKeys>>,
+    pub(super) memory: Option<Spanned<MemoryKeys>>,
     /// Not allowed in presets. Files may use its former name.
     #[serde(alias = "profile")]
     pub(super) preset: Option<Spanned<BTreeMap<String, Keys>>>,
@@ -60,6 +61,8 @@ fn section_of(name: &str) -> Option<&'static str> {
         Some("in the section [crash]")
     } else if knows::<SyncKeys>(name) {
         Some("in the section [sync]")
+    } else if knows::<MemoryKeys>(name) {
+        Some("in the section [memory]")
     } else {
         let is_rule = rules::all().iter().any(|rule| rule.id == name);
         is_rule.then_some("in the section [rules]")
@@ -154,6 +157,7 @@ impl Keys {
                 (own, base) => own.or(base),
             },
             sync: self.sync.or(base.sync),
+            memory: self.memory.or(base.memory),
             preset: None,
             oracle: None,
         }
@@ -199,6 +203,10 @@ impl Keys {
             locks: self
                 .sync
                 .and_then(|sync| sync.get_ref().locks().ok())
+                .unwrap_or_default(),
+            allocators: self
+                .memory
+                .and_then(|memory| memory.get_ref().allocators().ok())
                 .unwrap_or_default(),
             oracles: Vec::new(),
         }

@@ -18,7 +18,7 @@ use brownout_race::CustomLock;
 use serde::Deserialize;
 
 /// Arguments in registers.
-const MAX_ARGUMENT: u8 = 5;
+pub(super) const MAX_ARGUMENT: u8 = 5;
 
 /// The keys of the table, all optional.
 #[derive(Clone, Debug, Default, Deserialize)]

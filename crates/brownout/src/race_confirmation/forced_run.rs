@@ -153,8 +153,7 @@ impl<'a> ForcedRun<'a> {
             longest_hold: LONGEST_HOLD,
             time_limit: limit,
         };
-        let own = self.settings.locks.iter();
-        let own = own.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
+        let own = self.settings.own_functions().map(WatchedFunction::named);
         let known = brownout_race::watched_functions().chain(brownout_race::output_functions());
         let known = known.map(|function| WatchedFunction {
             name: function.name.into(),
@@ -187,6 +186,7 @@ impl<'a> ForcedRun<'a> {
             profile: self.settings.model,
             removes_initialisation: false,
             locks: self.settings.locks.clone(),
+            allocators: self.settings.allocators.clone(),
             recognised: recognised_locks(trace, console)?,
         };
         let code = ForcedCode::new(&trace.header().cwd, self.hold);

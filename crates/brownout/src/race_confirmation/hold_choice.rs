@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use brownout_engine::CodeLocation;
-use brownout_libraries::{LockFunction, Purpose};
-use brownout_race::{LockName, RacyAccess, RacyEnd, RawRace};
+use brownout_race::{CustomLock, LockName, RacyAccess, RacyEnd, RawRace};
 use brownout_report::FindingId;
 use brownout_trace::{Address, Definitions, Event, EventKind, LockMode, ProcessId, ThreadId};
 
@@ -14,6 +13,7 @@ use super::code_stack::{code_location, code_stack};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::race_run::RaceRun;
+use crate::settings::Settings;
 use crate::trace_file::TraceFile;
 
 /// Events of the storing thread that are looked at to find where it can be held.
@@ -55,6 +55,7 @@ struct Search<'r> {
 pub fn choose_holds(
     trace: &mut TraceFile,
     run: &RaceRun,
+    settings: &Settings,
     console: &Console,
 ) -> Result<ChosenHolds, Failure> {
     let mut searches: Vec<Search<'_>> = run
@@ -75,7 +76,7 @@ pub fn choose_holds(
     trace.walk(&mut progress, |event, definitions| {
         let thread = (event.process, event.thread);
         if let Some(numbers) = waiting.get_mut(&thread) {
-            numbers.retain(|&number| searches[number].goes_on(event, definitions));
+            numbers.retain(|&number| searches[number].goes_on(event, definitions, &settings.locks));
             if numbers.is_empty() {
                 waiting.remove(&thread);
             }
@@ -131,14 +132,19 @@ impl<'r> Search<'r> {
     }
 
     /// The storing thread has another event. Returns whether it has to be followed further.
-    fn goes_on(&mut self, event: &Event<'_>, definitions: &Definitions) -> bool {
+    fn goes_on(
+        &mut self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        own_locks: &[CustomLock],
+    ) -> bool {
         self.events += 1;
         let here = || code_location(event.process, event.pc, definitions);
         let found = match &mut self.wait {
             WaitAt::Event(time) if *time == event.index.0 => here(),
             WaitAt::NextEvent => here(),
             WaitAt::Released(locks) => {
-                let released = released_lock(event, definitions);
+                let released = released_lock(event, definitions, own_locks);
                 locks.retain(|lock| Some(*lock) != released);
                 if locks.is_empty() {
                     // Of a call, the next event is its return.
@@ -198,19 +204,17 @@ fn common_locks(one: &RacyAccess, other: &RacyAccess) -> Vec<LockName> {
 }
 
 /// The lock that a thread releases with an event.
-fn released_lock(event: &Event<'_>, definitions: &Definitions) -> Option<LockName> {
+fn released_lock(
+    event: &Event<'_>,
+    definitions: &Definitions,
+    own_locks: &[CustomLock],
+) -> Option<LockName> {
     let addr = match event.kind {
         EventKind::LockRelease { word, .. } => word,
         EventKind::Call { function, args } => {
             let name = definitions.function(function)?;
-            match brownout_libraries::function(name)?.purpose {
-                Purpose::Lock {
-                    function: LockFunction::Release,
-                    lock,
-                    ..
-                } => Address(args.get(lock.into())),
-                _ => return None,
-            }
+            let argument = brownout_race::released_argument(name, own_locks)?;
+            Address(args.get(argument))
         }
         _ => return None,
     };

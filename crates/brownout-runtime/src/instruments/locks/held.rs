@@ -26,8 +26,19 @@ pub const MAX_HELD: usize = 16;
 /// A lock was acquired or released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockEvent {
-    Acquire { word: u64, shared: bool, pc: u64 },
-    Release { word: u64, shared: bool, pc: u64 },
+    Acquire {
+        word: u64,
+        size: u8,
+        shared: bool,
+        pc: u64,
+    },
+    Release {
+        word: u64,
+        shared: bool,
+        /// Exchanges have acquired and released it.
+        exchanged: bool,
+        pc: u64,
+    },
 }
 
 /// What the thread does not know by itself.
@@ -65,6 +76,8 @@ pub struct Held {
     amount: u64,
     /// How often a count was entered.
     depth: u32,
+    /// An exchange has acquired it.
+    exchanged: bool,
     reported: bool,
     /// A change by another thread while the word was held.
     seen: Option<ChangeByOthers>,
@@ -133,6 +146,7 @@ impl HeldLocks {
             bits: 0,
             amount: 0,
             depth: 0,
+            exchanged: false,
             reported: false,
             seen: None,
         };
@@ -262,6 +276,7 @@ impl HeldLocks {
             bits,
             amount,
             depth: 1,
+            exchanged: matches!(op.change, Change::Exchange { .. }),
             reported: false,
             seen: None,
         };
@@ -325,6 +340,7 @@ impl HeldLocks {
             held.reported = true;
             around.event(LockEvent::Acquire {
                 word: held.word,
+                size: held.size,
                 shared: held.is_counted(),
                 pc: held.pc,
             });
@@ -349,7 +365,11 @@ impl HeldLocks {
     fn let_go(&mut self, index: usize, value: u64, how: How, around: &mut impl Surroundings) {
         let held = self.held[index];
         if held.is_lock(value, how) && !around.is_published(held.word) {
-            self.release(index, false, around);
+            self.released(
+                index,
+                (false, held.exchanged && how == How::Exchange),
+                around,
+            );
         } else {
             self.forget(index, around);
         }
@@ -364,12 +384,22 @@ impl HeldLocks {
     }
 
     fn release(&mut self, index: usize, shared: bool, around: &mut impl Surroundings) {
+        self.released(index, (shared, false), around);
+    }
+
+    fn released(
+        &mut self,
+        index: usize,
+        (shared, exchanged): (bool, bool),
+        around: &mut impl Surroundings,
+    ) {
         let held = self.held[index];
         self.remove(index);
         if held.reported {
             around.event(LockEvent::Release {
                 word: held.word,
                 shared,
+                exchanged,
                 pc: held.pc,
             });
         }

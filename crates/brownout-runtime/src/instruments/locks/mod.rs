@@ -275,21 +275,35 @@ impl Surroundings for TargetThread<'_> {
     }
 
     fn event(&mut self, event: LockEvent) {
-        let (kind, word, shared, pc) = match event {
-            LockEvent::Acquire { word, shared, pc } => {
+        let flag = |is_set: bool, flag: u16| if is_set { flag } else { 0 };
+        let (kind, word, flags, pc) = match event {
+            LockEvent::Acquire {
+                word,
+                size,
+                shared,
+                pc,
+            } => {
                 usefulness::acquired(pc);
                 self.lockset.acquired(word);
-                (kind::LOCK_ACQUIRE, word, shared, pc)
+                let size = u16::from(size) << lock::SIZE_SHIFT;
+                let flags = size | flag(shared, lock::SHARED);
+                (kind::LOCK_ACQUIRE, word, flags, pc)
             }
-            LockEvent::Release { word, shared, pc } => {
+            LockEvent::Release {
+                word,
+                shared,
+                exchanged,
+                pc,
+            } => {
                 usefulness::released(pc);
                 self.lockset.released(word);
-                (kind::LOCK_RELEASE, word, shared, pc)
+                let flags = flag(shared, lock::SHARED) | flag(exchanged, lock::EXCHANGED);
+                (kind::LOCK_RELEASE, word, flags, pc)
             }
         };
         let head = Head {
             kind,
-            flags: if shared { lock::SHARED } else { 0 },
+            flags,
             pc,
             context: 0,
             addr: word,

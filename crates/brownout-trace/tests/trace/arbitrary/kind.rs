@@ -98,11 +98,13 @@ pub enum Kind {
     },
     LockAcquire {
         word: u64,
+        size: u8,
         shared: bool,
     },
     LockRelease {
         word: u64,
         shared: bool,
+        exchanged: bool,
     },
     ProcessStart {
         pid: u32,
@@ -327,13 +329,19 @@ impl Kind {
             Kind::ThreadJoin { joined } => EventKind::ThreadJoin {
                 joined: ThreadId(joined),
             },
-            Kind::LockAcquire { word, shared } => EventKind::LockAcquire {
+            Kind::LockAcquire { word, size, shared } => EventKind::LockAcquire {
                 word: Address(word),
+                size,
                 shared,
             },
-            Kind::LockRelease { word, shared } => EventKind::LockRelease {
+            Kind::LockRelease {
+                word,
+                shared,
+                exchanged,
+            } => EventKind::LockRelease {
                 word: Address(word),
                 shared,
+                exchanged,
             },
             Kind::ProcessStart {
                 pid,

@@ -160,8 +160,18 @@ fn processes() -> BoxedStrategy<Kind> {
             .prop_map(|parent| Kind::ThreadStart { parent }),
         Just(Kind::ThreadExit),
         any::<u32>().prop_map(|joined| Kind::ThreadJoin { joined }),
-        (number(), any::<bool>()).prop_map(|(word, shared)| Kind::LockAcquire { word, shared }),
-        (number(), any::<bool>()).prop_map(|(word, shared)| Kind::LockRelease { word, shared }),
+        (number(), 1..=8u8, any::<bool>()).prop_map(|(word, size, shared)| Kind::LockAcquire {
+            word,
+            size,
+            shared
+        }),
+        (number(), any::<bool>(), any::<bool>()).prop_map(|(word, shared, exchanged)| {
+            Kind::LockRelease {
+                word,
+                shared,
+                exchanged,
+            }
+        }),
         (
             any::<u32>(),
             proptest::option::of(small()),

@@ -29,8 +29,7 @@ pub fn describe_target(
     settings: &Settings,
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
-    let locks = settings.locks.iter();
-    let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
+    let own = settings.own_functions().map(WatchedFunction::named);
     let mut target = describe(
         (&arguments.command, approach.is_server),
         &settings.patterns,
@@ -38,7 +37,7 @@ pub fn describe_target(
         root,
         arguments.timeout,
     )?;
-    target.watch.extend(locks);
+    target.watch.extend(own);
     Ok(target)
 }
 

@@ -127,6 +127,22 @@ fn a_spin_lock_is_released_by_a_plain_store() {
 }
 
 #[test]
+fn a_release_says_whether_exchanges_have_acquired_and_released_the_word() {
+    let exchanged = |run: Run| match run.event().world.events[..] {
+        [
+            LockEvent::Acquire { size, .. },
+            LockEvent::Release { exchanged, .. },
+        ] => (size, exchanged),
+        ref other => panic!("{other:?}"),
+    };
+    let taken = || Run::new(1, 0).does(exchange(0, 1)).event();
+    assert_eq!(exchanged(taken().does(exchange(1, 0))), (1, true));
+    assert_eq!(exchanged(taken().stores(0)), (1, false));
+    let compared = Run::new(4, 0).does(compare(0, 1)).event();
+    assert_eq!(exchanged(compared.does(exchange(1, 0))), (4, false));
+}
+
+#[test]
 fn an_exchange_that_finds_the_lock_taken_acquires_nothing() {
     let run = Run::new(4, 1).does(exchange(1, 1)).event();
     assert_eq!(run.does(exchange(1, 2)).event().letters(), "");

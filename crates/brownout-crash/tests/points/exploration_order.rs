@@ -114,6 +114,7 @@ impl Case {
                     other_inputs: Vec::new(),
                     is_repeatable: false,
                     actions: None,
+                    is_contradicted: false,
                 });
                 let verdict = match passes {
                     true => Verdict::Passed,

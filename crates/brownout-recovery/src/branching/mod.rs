@@ -20,7 +20,7 @@ mod shared_starts;
 mod underway;
 mod waiting_processes;
 
-pub(crate) use branches::Branches;
+pub(crate) use branches::{Branches, RunAnew};
 pub(crate) use host::{BranchingHost, CPU_LIMIT, EVENT, StartInput, common_start};
 pub(crate) use messages::BranchOutcome;
 pub use shared_starts::{SharedStartCounts, SharedStarts};

@@ -183,6 +183,17 @@ fn begin<'m>(
 /// A crash to try.
 struct WantedCrash {
     point: CrashPoint,
+/// Lets crashes after which recovery starts alike follow each other, so that a process can be copied. Otherwise the order stays as it is.
+fn gather_starts(wanted: &mut [WantedCrash], explorer: &Explorer) {
+    let situations = explorer.situations();
+    let mut numbers = HashMap::new();
+    wanted.sort_by_cached_key(|wanted| {
+        let next = numbers.len();
+        let start = situations.start(wanted.situation);
+        *numbers.entry(start).or_insert(next)
+    });
+}
+
     situation: u32,
     /// Whether a recovery that is interrupted would have failed otherwise.
     fails_anyway: bool,
@@ -338,7 +349,9 @@ impl Strategy for Exhaustive {
         if self.wanted.is_empty() && self.confirmations.is_empty() {
             return self.suspects.propose(&mut self.proposed);
         }
-        let wanted = std::mem::take(&mut self.wanted).into_iter();
+        let mut wanted = std::mem::take(&mut self.wanted);
+        gather_starts(&mut wanted, &explorer);
+        let wanted = wanted.into_iter();
         wanted
             .map(|wanted| self.proposal(&explorer, wanted))
             .collect()

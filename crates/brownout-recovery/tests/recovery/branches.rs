@@ -62,6 +62,11 @@ fn attempts(how: &str, images: &[(u8, u64)]) -> Vec<Attempt> {
     images.iter().map(attempt).collect()
 }
 
+fn copies(attempts: &[Attempt]) -> Vec<bool> {
+    let observations = attempts.iter().map(|attempt| attempt.observation.as_ref());
+    observations.map(|known| known.unwrap().is_copy).collect()
+}
+
 #[test]
 fn copies_that_do_not_read_the_same_next_contradict_each_other() {
     if !layers_are_possible() {
@@ -80,4 +85,23 @@ fn copies_that_do_not_read_the_same_next_contradict_each_other() {
         assert_eq!(last.is_contradicted, contradicted, "{how}: {last:?}");
         assert_eq!(last.is_copy, !contradicted, "{how}");
     }
+}
+
+/// Crashes inside different operations lead to different starts, which take turns.
+#[test]
+fn starts_that_take_turns_keep_their_processes() {
+    if !layers_are_possible() {
+        return;
+    }
+    // The second, the fourth and the eighth run start anew to check whether they do the same.
+    let images = [
+        (0, 4096),
+        (0, 4096),
+        (0, 8192),
+        (0, 4096),
+        (1, 4096),
+        (1, 8192),
+    ];
+    let attempts = attempts("same", &images);
+    assert_eq!(copies(&attempts), [false, false, false, false, true, true]);
 }

@@ -339,6 +339,27 @@ fn copies_that_disagree_make_an_exploration_incomplete_whatever_runs_show() {
     assert!(coverage.gaps[0].contains("does not always do the same"));
 }
 
+#[test]
+fn a_recovery_that_uses_the_time_and_passes_is_repeated() {
+    let with_inputs = |inputs: &[&str]| Observation {
+        other_inputs: inputs.iter().map(|&input| input.to_owned()).collect(),
+        ..observation()
+    };
+    let (passed, failed) = (Verdict::Passed, Verdict::Failed(1));
+    let (coverage, runs) = explored_with(&passed, &failed, &with_inputs(&["other files"]));
+    assert_eq!(runs, 1);
+    assert!(coverage.is_exhaustive(), "{coverage:?}");
+    let timed = with_inputs(&["other files", "the time"]);
+    let (coverage, runs) = explored_with(&passed, &passed, &timed);
+    assert_eq!(runs, 2);
+    assert!(coverage.is_exhaustive(), "{coverage:?}");
+    let (coverage, _) = explored_with(&passed, &failed, &timed);
+    assert!(
+        coverage.gaps[0].contains("it may depend on the time"),
+        "{coverage:?}"
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(300), max_global_rejects: u32::MAX, ..ProptestConfig::default() })]
 

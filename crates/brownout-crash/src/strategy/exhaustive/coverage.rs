@@ -166,7 +166,7 @@ impl Exhaustive {
 }
 
 /// An input that is named anyway.
-const OTHER_FILES: &str = "other files";
+pub const OTHER_FILES: &str = "other files";
 
 /// That recovery depends on more than what it reads, and on what that may be.
 fn not_a_function(other_inputs: &BTreeSet<String>) -> String {

@@ -39,6 +39,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use brownout_ring::explore::{QUESTION_BYTES, shared_effect};
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::ops::Range;
 use mailbox::{Answer, Question};
 use open_bytes::ExploredFile;
 
@@ -97,6 +98,23 @@ pub fn refuse_gather() {
     if is_active() {
         mailbox::give_up(shared_effect::GATHER, 0);
     }
+}
+
+/// The addresses around one in a candidate at which accesses need not be looked up: they can read or write no open bytes.
+pub fn settled(mapping: &Candidate, address: u64) -> Range<u64> {
+    // A store without the right to write has to fault.
+    if !(mapping.observes(true) && mapping.observes(false)) {
+        return address..address;
+    }
+    let first = mapping.file.offset;
+    let within = first..first + (mapping.end - mapping.start);
+    let mut state = STATE.lock();
+    let Some((_, file)) = state.file(mapping) else {
+        return address..address;
+    };
+    let settled = file.settled(offset_of(mapping, address), within);
+    let address_of = |offset: u64| mapping.start + (offset - first);
+    address_of(settled.start)..address_of(settled.end)
 }
 
 /// Visits the parts of a range that are in candidates, page by page.

@@ -1,9 +1,9 @@
 //! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
 //!
-//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
-//! unmapping, a rename, a change of the size of a file, a write by the kernel or the exit of a process, if something was stored to
-//! persistent memory, or a persistent file got another name, since the last failure point. The crash is *before* the event. The calling context of an exit is that of the last
-//! store before it: what is wrong is what that store leaves.
+//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an unmapping, a
+//! rename, a change of the size of a file, a write by the kernel or the exit of a process, if something was stored to persistent memory, or
+//! a persistent file got another name, since the last failure point. The crash is *before* the event. The calling context of an exit is
+//! that of the last store before it: what is wrong is what that store leaves.
 //!
 //! Failure points with the same calling context are one leaf of the failure-point tree; only some occurrences of each leaf
 //! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
@@ -239,8 +239,8 @@ impl FailurePoints {
         reached
     }
 
-    /// Whether a crash before this event, which was [observed](Self::observe) last, is wanted although no failure point precedes it: it is none,
-    /// and something was stored between it and the last one.
+    /// Whether a crash before this event, which was [observed](Self::observe) last, is wanted although no failure point precedes it: it is
+    /// none, and something was stored between it and the last one.
     pub(crate) fn is_between(
         &self,
         event: &Event<'_>,

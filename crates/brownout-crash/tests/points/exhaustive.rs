@@ -253,8 +253,8 @@ pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Obse
     }
 }
 
-/// Explores a run of three steps with recoveries that end in this way, or in another if they are repeated. Returns what was explored, and the
-/// number of recoveries.
+/// Explores a run of three steps with recoveries that end in this way, or in another if they are repeated. Returns what was explored, and
+/// the number of recoveries.
 fn explored_with(
     verdict: &Verdict,
     repeated: &Verdict,

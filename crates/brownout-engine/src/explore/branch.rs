@@ -111,8 +111,8 @@ pub(super) struct ExploredProcess {
     past: Option<Arc<Past>>,
 }
 
-/// What a process, or one that it is a copy of, has done up to an answer. Copies share it, so that a question costs the same however many there
-/// were before.
+/// What a process, or one that it is a copy of, has done up to an answer. Copies share it, so that a question costs the same however many
+/// there were before.
 struct Past {
     before: Option<Arc<Past>>,
     /// What was written since the answer before.

@@ -40,8 +40,8 @@ fn sum_log10(logs: impl Iterator<Item = f64> + Clone) -> f64 {
             .log10()
 }
 
-/// The decimal logarithm of the number of states of a unit, given how many parts stores of the sequence can be torn into, with how many such
-/// stores there are, and how many stores or parts can be lost independently.
+/// The decimal logarithm of the number of states of a unit, given how many parts stores of the sequence can be torn into, with how many
+/// such stores there are, and how many stores or parts can be lost independently.
 pub(super) fn unit_states_log10(
     steps: impl Iterator<Item = (u32, u32)> + Clone,
     optional: u32,

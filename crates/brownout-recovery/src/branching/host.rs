@@ -1,5 +1,5 @@
-//! Branching recoveries, each of which is started when it is first wanted. Some are kept: images with different starts take turns, as those of
-//! crashes inside different operations do.
+//! Branching recoveries, each of which is started when it is first wanted. Some are kept: images with different starts take turns, as those
+//! of crashes inside different operations do.
 
 use std::time::Duration;
 

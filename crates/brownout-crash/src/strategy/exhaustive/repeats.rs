@@ -1,8 +1,8 @@
 //! Recoveries that are repeated, to find out whether chance decides what they do.
 //!
 //! Each sequence of bytes that recovery reads is run once, so nothing is compared if it always reads the same bytes first. If recovery uses
-//! the time or random numbers, the first, second, fourth, eighth … run that has passed is therefore repeated, from the beginning: copies of a
-//! process have drawn the same numbers.
+//! the time or random numbers, the first, second, fourth, eighth … run that has passed is therefore repeated, from the beginning: copies of
+//! a process have drawn the same numbers.
 //!
 //! Can miss: what chance decides in other runs than those that were repeated, or seldom.
 

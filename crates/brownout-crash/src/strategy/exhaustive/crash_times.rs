@@ -21,6 +21,7 @@ use crate::failure_point::{
 };
 use crate::history_follower::{HistoryFollower, InitialContents, unmapped};
 use crate::image::ImageBuilder;
+use crate::symbols::Symbols;
 
 pub use crate::recovery_start::Start;
 
@@ -112,12 +113,10 @@ impl RecordedStores {
             if let Some(point) = point {
                 let operation = counts_operations.then_some(point.occurrence.operation);
                 let sizes = images.sizes(definitions);
-                let start = Start { operation, sizes };
-                let holders = images.holders(definitions).into();
                 label = Some(Label {
                     point,
-                    holders,
-                    start,
+                    holders: images.holders(definitions).into(),
+                    start: Start { operation, sizes },
                 });
             }
             if label.is_some() && is_rename(event) {
@@ -166,16 +165,8 @@ impl RecordedStores {
         });
         let changed = follower.changes.differing(first.as_ref(), profile.unit);
         let differing = differing_by_path(files.paths().len(), &times, &changed);
-        let mut names = FxHashMap::default();
-        for context in times.iter().map(ExploredTime::context) {
-            names.entry(context).or_insert_with(|| {
-                let frames = context.1.map(|stack| symbols.frames(stack));
-                let line = symbols.line(&frames.unwrap_or_default());
-                format!("{} at {line}", context.0.name())
-            });
-        }
         Ok(Self {
-            names,
+            names: point_names(&times, symbols),
             history,
             initial,
             times,
@@ -192,6 +183,19 @@ impl RecordedStores {
     pub fn states_log10(&self) -> f64 {
         states_log10(self.times.iter().map(|explored| explored.time))
     }
+}
+
+/// How each failure point of these times is named.
+fn point_names(times: &[ExploredTime], symbols: &mut dyn Symbols) -> FxHashMap<Context, String> {
+    let mut names = FxHashMap::default();
+    for context in times.iter().map(ExploredTime::context) {
+        names.entry(context).or_insert_with(|| {
+            let frames = context.1.map(|stack| symbols.frames(stack));
+            let line = symbols.line(&frames.unwrap_or_default());
+            format!("{} at {line}", context.0.name())
+        });
+    }
+    names
 }
 
 /// A failure point and what recoveries find there.

@@ -1,9 +1,9 @@
 //! Failure points: the instants at which a loss of power is tried (Mumak §4.1).
 //!
-//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an
-//! unmapping, a rename, a write by the kernel or the exit of a process, if something was stored to persistent memory, or a persistent file
-//! got another name, since the last failure point. The crash is *before* the event. The calling context of an exit is that of the last
-//! store before it: what is wrong is what that store leaves.
+//! A failure point is a flush, fence or locked instruction (with [`Granularity::Store`] also a store), a write-back, an unmapping, a
+//! rename, a change of the size of a file, a write by the kernel or the exit of a process, if something was stored to persistent memory, or
+//! a persistent file got another name, since the last failure point. The crash is *before* the event. The calling context of an exit is
+//! that of the last store before it: what is wrong is what that store leaves.
 //!
 //! Failure points with the same calling context are one leaf of the failure-point tree; only some occurrences of each leaf
 //! are tried. Deviation from Mumak, which tries the first occurrence: any number of occurrences, spread over the run, can
@@ -34,6 +34,7 @@ pub enum PointKind {
     Locked,
     WriteBack,
     KernelWrite,
+    Resize,
     Rename,
     Unmap,
     Exit,
@@ -49,6 +50,7 @@ impl PointKind {
             Self::Locked => "locked-instruction",
             Self::WriteBack => "write-back",
             Self::KernelWrite => "kernel-write",
+            Self::Resize => "resize",
             Self::Rename => "rename",
             Self::Unmap => "unmap",
             Self::Exit => "exit",
@@ -64,6 +66,7 @@ impl PointKind {
             Self::Locked => "a locked instruction",
             Self::WriteBack => "a write-back",
             Self::KernelWrite => "a write by the kernel",
+            Self::Resize => "a change of a file's size",
             Self::Rename => "a rename",
             Self::Unmap => "an unmapping",
             Self::Exit => "the exit of the process",
@@ -79,6 +82,7 @@ impl PointKind {
             Self::Locked => "this locked instruction",
             Self::WriteBack => "this write-back",
             Self::KernelWrite => "this write by the kernel",
+            Self::Resize => "this change of the file's size",
             Self::Rename => "this rename",
             Self::Unmap => "this unmapping",
             Self::Exit => "the exit of the process",
@@ -181,6 +185,8 @@ pub struct FailurePoints {
     reached: u64,
     /// Whether something was stored since the last failure point, or a persistent file got another name.
     changed: bool,
+    /// Whether that was so before the last event, and the event is no failure point.
+    was_between: bool,
     names: NameChanges,
     /// The last event that changed a persistent file: process, instruction and calling context.
     last_change: Option<(ProcessId, AppPc, ContextId)>,
@@ -199,6 +205,7 @@ impl FailurePoints {
             too_early: 0,
             reached: 0,
             changed: false,
+            was_between: false,
             names: NameChanges::default(),
             last_change: None,
         }
@@ -219,6 +226,7 @@ impl FailurePoints {
         } else {
             None
         };
+        self.was_between = self.changed && kind.is_none();
         let reached = kind.and_then(|kind| self.reach(kind, event, definitions, contexts));
         match event.kind {
             EventKind::Call { .. } | EventKind::Return { .. } => self.follow(event, definitions),
@@ -229,6 +237,27 @@ impl FailurePoints {
             _ => {}
         }
         reached
+    }
+
+    /// Whether a crash before this event, which was [observed](Self::observe) last, is wanted although no failure point precedes it: it is
+    /// none, and something was stored between it and the last one.
+    pub(crate) fn is_between(
+        &self,
+        event: &Event<'_>,
+        definitions: &Definitions,
+        contexts: &mut (impl CallingContexts + ?Sized),
+    ) -> bool {
+        let is_left_out = !self.scope.from_start && self.creations.is_inside(event);
+        if !self.was_between || !self.begun || is_left_out {
+            return false;
+        }
+        let stack = contexts.stack(event, definitions);
+        contexts.wanted(stack)
+    }
+
+    /// Whether something was stored since the last failure point, and crashes are wanted there.
+    pub(crate) fn is_unfinished(&self) -> bool {
+        self.changed && self.begun
     }
 
     /// Which failure points are wanted.
@@ -295,6 +324,9 @@ impl FailurePoints {
             EventKind::Sync(_) => Some(PointKind::WriteBack),
             EventKind::KernelWrite { .. } | EventKind::FileWrite { .. } => {
                 changes(event, definitions, selection).then_some(PointKind::KernelWrite)
+            }
+            EventKind::FileResize { .. } => {
+                changes(event, definitions, selection).then_some(PointKind::Resize)
             }
             EventKind::Note { text } => text.starts_with(RENAME_NOTE).then_some(PointKind::Rename),
             EventKind::Unmap { .. } => Some(PointKind::Unmap),

@@ -41,6 +41,11 @@ impl PoolCreations {
         }
     }
 
+    /// Whether the thread of an event is creating a pool.
+    pub fn is_inside(&self, event: &Event<'_>) -> bool {
+        self.open.contains_key(&(event.process, event.thread))
+    }
+
     /// Whether the thread of an event is creating a pool. If it is, the failure point before the event is counted.
     pub fn leave_out(
         &mut self,

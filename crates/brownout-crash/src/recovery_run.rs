@@ -322,6 +322,7 @@ impl ActionSite {
             EventKind::Flush { .. } => PointKind::Flush,
             EventKind::Fence { .. } => PointKind::Fence,
             EventKind::Sync(_) => PointKind::WriteBack,
+            EventKind::FileResize { .. } => PointKind::Resize,
             _ => PointKind::KernelWrite,
         };
         Self {

@@ -14,6 +14,7 @@
 //! [`ExplorationStep::RunAnew`]: the caller has to run the target in another way, with the chosen bytes in the files.
 
 mod branch;
+mod idle_time;
 mod mailboxes;
 mod open_table;
 
@@ -23,6 +24,7 @@ pub use branch::{BranchEnd, BranchId, OutputPiece, Question, SharedEffect};
 pub use open_table::OpenFile;
 
 use self::branch::ExploredProcess;
+use self::idle_time::IdleTime;
 use self::mailboxes::Mailboxes;
 use crate::launch::launch;
 use crate::loader_image::LOADER;
@@ -167,7 +169,8 @@ impl ExploredTarget {
             .processes
             .get(&branch.0)
             .ok_or(ExploreError::NotWaiting)?;
-        let asked = waiting.question.as_ref().ok_or(ExploreError::NotWaiting)?;
+        let asked = waiting.question.clone();
+        let asked = asked.ok_or(ExploreError::NotWaiting)?;
         if bytes.len() != asked.len {
             return Err(ExploreError::Length {
                 given: bytes.len(),
@@ -189,7 +192,7 @@ impl ExploredTarget {
             false => None,
             true => Some(self.free_mailbox().ok_or(ExploreError::TooManyProcesses)?),
         };
-        let mut next = waiting.answered(bytes);
+        let mut next = waiting.answered(asked, bytes);
         if let Some(child) = child {
             self.mailboxes.clear(child);
             next.pid = None;
@@ -228,6 +231,7 @@ impl ExploredTarget {
 
     /// Waits until the process of a mailbox has come to a question or its end.
     fn run(&mut self, number: u32) -> Result<ExplorationStep, ExploreError> {
+        let mut idle = IdleTime::new();
         loop {
             let turn = self.mailboxes.wait(number, POLL_INTERVAL);
             if let Some(branch) = self.processes.get_mut(&number)
@@ -249,6 +253,11 @@ impl ExploredTarget {
                     };
                     if let Some(end) = self.ended(number, mode)? {
                         return Ok(ExplorationStep::End(end));
+                    }
+                    let pid = self.processes.get(&number).and_then(|branch| branch.pid);
+                    if pid.is_some_and(|pid| idle.is_over(pid)) {
+                        self.release(BranchId(number));
+                        return Ok(ExplorationStep::RunAnew(SharedEffect::Wait));
                     }
                 }
             }

@@ -11,7 +11,15 @@
 //! may tear, or be non-temporal and in no sequence. A load that touches several lines, or bytes of several stores, is one choice
 //! among the byte strings that are possible together.
 //!
-//! Exact means: for the recorded order of stores. What another schedule of the target's threads would have stored is not explored.
+//! Exact means: for the recorded order of stores. Left out, compared with the paper:
+//!
+//! - when an entry leaves a store buffer of the target (Fig. 11, lines 4 to 8), which Jaaru chooses: here stores leave in the order in
+//!   which they were recorded, and flushes take effect there. That a thread still has a store in its buffer when power is lost is the same
+//!   as that the cache line is lost;
+//! - that a thread reads its own store before others do (the bypass of §2): the target was recorded on a machine that does that, and what
+//!   it then did is not changed. It can only show in other orders;
+//! - the order in which the threads of a recovery run: one order of each recovery is followed. What another schedule of the target's
+//!   threads would have stored is not explored either.
 
 mod completion;
 mod crash_time;

@@ -68,6 +68,8 @@ pub fn run(programs: &Programs, seed: u64, number: u64, directory: &Path) -> Res
             programs,
             script: &script,
             directory,
+            // Every other case of a variant.
+            jobs: 1 + number / Variant::ALL.len() as u64 % 2,
         };
         // With too many images, another script is tried.
         if let Some(counts) = case.run()? {
@@ -80,6 +82,8 @@ struct Case<'a> {
     programs: &'a Programs<'a>,
     script: &'a Script,
     directory: &'a Path,
+    /// Recoveries that the exploration runs at the same time.
+    jobs: u64,
 }
 
 impl Case<'_> {
@@ -185,7 +189,8 @@ impl Case<'_> {
         command
             .arg("crash")
             .arg(self.path("trace"))
-            .args(["--strategy", "exhaustive", "--no-narrowing", "--jobs", "1"])
+            .args(["--strategy", "exhaustive", "--no-narrowing"])
+            .args(["--jobs", &self.jobs.to_string()])
             .args([
                 "--tearing",
                 if self.script.tears { "words" } else { "whole" },

@@ -50,8 +50,7 @@ pub fn images_inside(
     let flushes_wait = flushes.clwb || flushes.clflushopt;
     let mut images = BTreeSet::new();
     for (image, (_, transcript)) in runs {
-        let effects = transcript::effects(transcript, flushes_wait)?.into_iter();
-        let effects: Vec<(u64, Effect)> = effects.map(|effect| (0, effect)).collect();
+        let effects = transcript::effects(transcript, script.first_of_child(), flushes_wait)?;
         let machine = Machine::new(script.profile, script.tears, image.clone());
         let Some(left) = images_after(machine, &effects, most) else {
             return Ok(None);

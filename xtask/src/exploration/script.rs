@@ -31,10 +31,12 @@ pub enum Variant {
     OwnStores,
     /// It stores and flushes, and crashes, too.
     Interrupted,
+    /// The same, and a forked child does a part of it.
+    InterruptedChild,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 9] = [
+    pub const ALL: [Variant; 10] = [
         Variant::Loads,
         Variant::Pread,
         Variant::SystemCalls,
@@ -44,6 +46,7 @@ impl Variant {
         Variant::TwoThreads,
         Variant::OwnStores,
         Variant::Interrupted,
+        Variant::InterruptedChild,
     ];
 
     pub fn name(self) -> &'static str {
@@ -57,13 +60,14 @@ impl Variant {
             Variant::TwoThreads => "two threads",
             Variant::OwnStores => "stores of its own",
             Variant::Interrupted => "interrupted",
+            Variant::InterruptedChild => "interrupted child",
         }
     }
 
     /// How many runs may crash, the target included.
     pub fn depth(self) -> usize {
         match self {
-            Variant::Interrupted => 2,
+            Variant::Interrupted | Variant::InterruptedChild => 2,
             _ => 1,
         }
     }
@@ -75,7 +79,7 @@ impl Variant {
 
     fn letter(self) -> char {
         match self {
-            Variant::ForkedChild => 'f',
+            Variant::ForkedChild | Variant::InterruptedChild => 'f',
             Variant::ExecutedChild => 'e',
             Variant::TwoThreads => 't',
             _ => 'l',
@@ -114,7 +118,7 @@ impl Script {
         let profile = random.weighted(&[(6, "adr"), (2, "eadr"), (1, "gpf"), (2, "msync")]);
         let target = target(random, profile);
         let steps = match variant {
-            Variant::Interrupted => 3 + random.below(5) as usize,
+            Variant::Interrupted | Variant::InterruptedChild => 3 + random.below(5) as usize,
             _ => 2 + random.below(4) as usize,
         };
         let recovery = (0..steps).map(|number| {
@@ -131,6 +135,14 @@ impl Script {
             profile,
             tears: random.once_in(2),
             target,
+        }
+    }
+
+    /// From which access of recovery on a child makes them.
+    pub fn first_of_child(&self) -> usize {
+        match self.variant {
+            Variant::InterruptedChild => self.split,
+            _ => usize::MAX,
         }
     }
 
@@ -281,7 +293,7 @@ fn step(
         Variant::OwnStores if !must_read => {
             random.weighted(&[(4, 'l'), (2, 's'), (1, 'x'), (1, 'p')])
         }
-        Variant::Interrupted if !must_read => random.weighted(&[
+        Variant::Interrupted | Variant::InterruptedChild if !must_read => random.weighted(&[
             (5, 'l'),
             (4, 's'),
             (1, 'n'),
@@ -293,7 +305,7 @@ fn step(
             (2, 'f'),
             (1, 'y'),
         ]),
-        Variant::OwnStores | Variant::Interrupted => 'l',
+        Variant::OwnStores | Variant::Interrupted | Variant::InterruptedChild => 'l',
         _ => random.weighted(&[(4, 'l'), (1, 'p')]),
     };
     let is_aligned = matches!(kind, 'x' | 'n');

@@ -44,10 +44,12 @@ pub fn first_reads(transcript: &str) -> Result<Reads> {
     Ok(reads)
 }
 
-/// What a recovery has done to the pool. `flushes_wait`: whether this machine has flushes that wait for a fence.
-pub fn effects(transcript: &str, flushes_wait: bool) -> Result<Vec<Effect>> {
+/// What a recovery has done to the pool, with the number of the thread: from access number `split` on, another one than before.
+/// `flushes_wait`: whether this machine has flushes that wait for a fence.
+pub fn effects(transcript: &str, split: usize, flushes_wait: bool) -> Result<Vec<(u64, Effect)>> {
     let mut effects = Vec::new();
-    for access in accesses(transcript)? {
+    for (number, access) in accesses(transcript)?.into_iter().enumerate() {
+        let thread = u64::from(number >= split);
         let Access {
             kind,
             offset,
@@ -59,14 +61,21 @@ pub fn effects(transcript: &str, flushes_wait: bool) -> Result<Vec<Effect>> {
             non_temporal: kind == 'n',
         };
         match kind {
-            's' | 'n' | 'r' => effects.push(store(bytes)),
-            'x' => effects.extend([Effect::Fence, store(incremented(&bytes))]),
-            'w' | 'c' => effects.push(Effect::Flush {
-                offset,
-                is_immediate: kind == 'c' || !flushes_wait,
-            }),
-            'f' | 'm' => effects.push(Effect::Fence),
-            'y' => effects.push(Effect::Sync(offset..offset + 1)),
+            's' | 'n' | 'r' => effects.push((thread, store(bytes))),
+            'x' => {
+                let both = [Effect::Fence, store(incremented(&bytes))];
+                effects.extend(both.map(|effect| (thread, effect)));
+            }
+            'w' | 'c' => {
+                let is_immediate = kind == 'c' || !flushes_wait;
+                let flush = Effect::Flush {
+                    offset,
+                    is_immediate,
+                };
+                effects.push((thread, flush));
+            }
+            'f' | 'm' => effects.push((thread, Effect::Fence)),
+            'y' => effects.push((thread, Effect::Sync(offset..offset + 1))),
             _ => {}
         }
     }
@@ -94,7 +103,7 @@ mod tests {
 
     #[test]
     fn what_recovery_prints_has_effects() {
-        let found = effects("l0:00;s8:01;w8:02;x16:ff0000ff;n24:02;y0:00;", true).unwrap();
+        let found = effects("l0:00;s8:01;w8:02;x16:ff0000ff;n24:02;y0:00;", 3, true).unwrap();
         let store = |offset, bytes: &[u8], non_temporal| Effect::Store {
             offset,
             bytes: bytes.to_vec(),
@@ -112,8 +121,10 @@ mod tests {
             store(24, &[2], true),
             Effect::Sync(0..1),
         ];
+        let threads = [0, 0, 1, 1, 1, 1];
+        let expected: Vec<_> = threads.into_iter().zip(expected).collect();
         assert_eq!(found, expected);
-        assert_eq!(effects("w8:00;", false).unwrap(), [flush(true)]);
-        assert_eq!(effects("c8:00;", true).unwrap(), [flush(true)]);
+        assert_eq!(effects("w8:00;", 9, false).unwrap(), [(0, flush(true))]);
+        assert_eq!(effects("c8:00;", 9, true).unwrap(), [(0, flush(true))]);
     }
 }

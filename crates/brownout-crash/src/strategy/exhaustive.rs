@@ -41,6 +41,7 @@ mod observed_pages;
 mod open_nodes;
 mod path;
 mod recollection;
+mod repeats;
 mod sampled_times;
 mod samples;
 mod schedule;
@@ -65,6 +66,7 @@ use self::known_runs::{KnownRuns, is_observed_with};
 use self::learning::EndedRun;
 use self::observed_pages::ObservedPages;
 use self::recollection::{Recalled, Recollection};
+use self::repeats::Repeats;
 use self::sampled_times::SampledTimes;
 use self::schedule::Schedule;
 use self::suspects::SuspectTrials;
@@ -142,6 +144,7 @@ struct Exhaustive {
     other_inputs: BTreeSet<String>,
     /// Why a behaviour may be missing.
     gaps: BTreeSet<String>,
+    repeats: Repeats,
     suspects: SuspectTrials,
     /// The pages that are observed, if behaviours are remembered.
     observed_pages: Option<Vec<FilePages>>,
@@ -178,6 +181,17 @@ fn begin<'m>(
         pages,
         recalled,
     }
+}
+
+/// Lets crashes after which recovery starts alike follow each other, so that a process can be copied. Otherwise the order stays as it is.
+fn gather_starts(wanted: &mut [WantedCrash], explorer: &Explorer) {
+    let situations = explorer.situations();
+    let mut numbers = HashMap::new();
+    wanted.sort_by_cached_key(|wanted| {
+        let next = numbers.len();
+        let start = situations.start(wanted.situation);
+        *numbers.entry(start).or_insert(next)
+    });
 }
 
 /// A crash to try.
@@ -241,6 +255,7 @@ impl Exhaustive {
             is_contradicted: false,
             other_inputs: BTreeSet::new(),
             gaps: BTreeSet::new(),
+            repeats: Repeats::default(),
             suspects,
             observed_pages: pages.map(|pages| pages.files),
             remembered: recalled.ends,
@@ -335,10 +350,15 @@ impl Strategy for Exhaustive {
             self.observe_more(&mut explorer);
             self.want_next(&mut explorer);
         }
+        if self.wanted.is_empty() && self.running.is_empty() && self.confirmations.is_empty() {
+            self.want_repeats();
+        }
         if self.wanted.is_empty() && self.confirmations.is_empty() {
             return self.suspects.propose(&mut self.proposed);
         }
-        let wanted = std::mem::take(&mut self.wanted).into_iter();
+        let mut wanted = std::mem::take(&mut self.wanted);
+        gather_starts(&mut wanted, &explorer);
+        let wanted = wanted.into_iter();
         wanted
             .map(|wanted| self.proposal(&explorer, wanted))
             .collect()
@@ -350,6 +370,10 @@ impl Strategy for Exhaustive {
         self.proposed.insert(trial.point.clone());
         self.suspects.learn(trial);
         let passes = trial.verdict.passed();
+        let is_repetition = self.repeats.end(&trial.point);
+        if is_repetition && !passes {
+            self.is_contradicted = true;
+        }
         if self.confirmations.remove(&trial.point) && passes {
             self.is_contradicted = true;
         }
@@ -364,6 +388,9 @@ impl Strategy for Exhaustive {
             explorer.put_back(nodes);
             return;
         };
+        if passes && !is_repetition {
+            self.repeats.note(&trial.point, observation);
+        }
         let ended = EndedRun::of(passes, observation);
         if ended.is_unobserved {
             self.ended.insert(trial.point.clone(), ended);
@@ -452,6 +479,14 @@ impl Strategy for Exhaustive {
             return TrialJob::Other(Box::new(move |runner, image, task| {
                 Ok(TrialResults {
                     proposed: runner.attempt_with_actions(&image.files, task, &observed)?,
+                    others: Vec::new(),
+                })
+            }));
+        }
+        if self.repeats.is_underway(&proposal.point) {
+            return TrialJob::Other(Box::new(move |runner, image, task| {
+                Ok(TrialResults {
+                    proposed: runner.attempt_observed(&image.files, task, &observed)?,
                     others: Vec::new(),
                 })
             }));

@@ -9,6 +9,7 @@ use brownout_crash::{
 };
 use brownout_model::{Profile, Tearing, Wait};
 use brownout_recovery::{FirstRead, Observation, ReadBytes, Verdict};
+use brownout_report::ExplorationCoverage;
 use brownout_trace::EventKind;
 use proptest::prelude::*;
 
@@ -226,12 +227,7 @@ fn explored(
             };
             let observation = Observation {
                 reads: Some(ReadBytes::of(&first_reads, &image.files)),
-                gaps: Vec::new(),
-                is_copy: false,
-                run_anew: None,
-                other_inputs: Vec::new(),
-                is_repeatable: false,
-                actions: None,
+                ..observation()
             };
             strategy.learn(&tried(proposed, verdict, Some(observation)));
         }
@@ -257,8 +253,13 @@ pub fn tried(proposed: ProposedCrash, verdict: Verdict, observation: Option<Obse
     }
 }
 
-#[test]
-fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason_alone() {
+/// Explores a run of three steps with recoveries that end in this way, or in another if they are repeated. Returns what was explored, and
+/// the number of recoveries.
+fn explored_with(
+    verdict: &Verdict,
+    repeated: &Verdict,
+    observation: &Observation,
+) -> (ExplorationCoverage, u32) {
     let made = made(&[Step::Store(0, 8, 1), Step::Flush(0), Step::Fence]);
     let run = RecordedRun::new(made.path(), made.selection());
     let survey = run
@@ -282,26 +283,81 @@ fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason
     loop {
         let wave = strategy.propose();
         if wave.is_empty() {
-            break;
+            return (strategy.exploration().unwrap(), runs);
         }
         for proposed in wave {
             runs += 1;
-            let unknown = Observation {
-                reads: None,
-                gaps: vec!["it ran out of time".to_owned()],
-                is_copy: false,
-                run_anew: None,
-                other_inputs: Vec::new(),
-                is_repeatable: false,
-                actions: None,
+            let verdict = match proposed.is_repeated {
+                true => repeated,
+                false => verdict,
             };
-            strategy.learn(&tried(proposed, Verdict::Hung, Some(unknown)));
+            let trial = tried(proposed, verdict.clone(), Some(observation.clone()));
+            strategy.learn(&trial);
         }
     }
-    let coverage = strategy.exploration().unwrap();
+}
+
+/// Of a run that has read nothing.
+fn observation() -> Observation {
+    Observation {
+        reads: Some(ReadBytes::of(&[], &[])),
+        gaps: Vec::new(),
+        is_copy: false,
+        run_anew: None,
+        is_contradicted: false,
+        other_inputs: Vec::new(),
+        is_repeatable: false,
+        actions: None,
+    }
+}
+
+#[test]
+fn a_run_whose_reads_are_unknown_makes_an_exploration_incomplete_for_that_reason_alone() {
+    let unknown = Observation {
+        reads: None,
+        gaps: vec!["it ran out of time".to_owned()],
+        ..observation()
+    };
+    let (coverage, runs) = explored_with(&Verdict::Hung, &Verdict::Hung, &unknown);
     assert_eq!(runs, 1, "nothing is known about other behaviours");
     assert_eq!(coverage.gaps, ["it ran out of time"]);
     assert!(!coverage.is_exhaustive());
+}
+
+#[test]
+fn copies_that_disagree_make_an_exploration_incomplete_whatever_runs_show() {
+    let passed = Verdict::Passed;
+    let (coverage, _) = explored_with(&passed, &passed, &observation());
+    assert!(coverage.is_exhaustive(), "{coverage:?}");
+    let contradicted = Observation {
+        run_anew: Some("it does not always read the same bytes next".to_owned()),
+        is_contradicted: true,
+        ..observation()
+    };
+    let (coverage, _) = explored_with(&passed, &passed, &contradicted);
+    assert!(!coverage.is_exhaustive(), "{coverage:?}");
+    assert!(coverage.gaps[0].contains("does not always do the same"));
+}
+
+#[test]
+fn a_recovery_that_uses_the_time_and_passes_is_repeated() {
+    let with_inputs = |inputs: &[&str]| Observation {
+        other_inputs: inputs.iter().map(|&input| input.to_owned()).collect(),
+        ..observation()
+    };
+    let (passed, failed) = (Verdict::Passed, Verdict::Failed(1));
+    let (coverage, runs) = explored_with(&passed, &failed, &with_inputs(&["other files"]));
+    assert_eq!(runs, 1);
+    assert!(coverage.is_exhaustive(), "{coverage:?}");
+    let timed = with_inputs(&["other files", "the time"]);
+    let (coverage, runs) = explored_with(&passed, &passed, &timed);
+    assert_eq!(runs, 2);
+    assert!(coverage.is_exhaustive(), "{coverage:?}");
+    let (coverage, _) = explored_with(&passed, &failed, &timed);
+    assert!(
+        coverage.gaps[0].contains("it may depend on the time"),
+        "{coverage:?}"
+    );
 }
 
 proptest! {

@@ -12,10 +12,12 @@ use super::traces::{BASE, Made, Numbers, Silent, clflush, store};
 
 const LINE: u64 = 64;
 
-/// A target whose recovery reads the first byte of each line, in order, and fails if the last two differ.
+/// A target whose recovery reads the first byte of each line, or others, in order, and fails if those of the last two lines differ.
 struct Case {
     made: Made,
     lines: u64,
+    /// Where recovery reads one byte each.
+    reads: Vec<u64>,
 }
 
 /// What an exploration knows when it ends.
@@ -33,6 +35,7 @@ impl Case {
         Self {
             made: Made::new(),
             lines,
+            reads: (0..lines).map(|line| line * LINE).collect(),
         }
     }
 
@@ -53,13 +56,13 @@ impl Case {
             content.read(line * LINE, &mut byte);
             byte[0]
         };
-        let read = |line: u64| FirstRead {
+        let read = |&offset: &u64| FirstRead {
             file: 0,
-            offset: line * LINE,
+            offset,
             len: 1,
         };
         let passes = byte(self.lines - 2) == byte(self.lines - 1);
-        (passes, (0..self.lines).map(read).collect())
+        (passes, self.reads.iter().map(read).collect())
     }
 
     /// Explores with at most so many runs in all, and so many states at each failure point.
@@ -111,6 +114,7 @@ impl Case {
                     gaps: Vec::new(),
                     is_copy: false,
                     run_anew: None,
+                    is_contradicted: false,
                     other_inputs: Vec::new(),
                     is_repeatable: false,
                     actions: None,
@@ -235,4 +239,19 @@ fn crash_times_that_are_sampled_share_the_samples_of_their_failure_point() {
     let gap = &coverage.gaps[0];
     assert!(gap.contains("at 12 of 13 crash times"), "{gap}");
     assert!(gap.ends_with("of about 10^4.7"), "{gap}");
+}
+
+#[test]
+fn a_line_that_is_read_byte_by_byte_has_no_more_behaviours_than_states() {
+    let mut case = Case::new(16);
+    for byte in 0..12 {
+        case.made.at(1, store(BASE + byte, &[1]));
+    }
+    // Recovery does not look at the many states of other lines.
+    case.update(2, 1..14, 1);
+    case.made.at(4, clflush(BASE));
+    case.reads = (0..12).collect();
+    let explored = case.explore(usize::MAX, None);
+    assert!(explored.coverage.is_exhaustive(), "{:?}", explored.coverage);
+    assert_eq!(explored.runs, 13);
 }

@@ -229,6 +229,7 @@ fn observation(ran: &Ran, image: &CrashImage, observed: &[ByteRanges]) -> Observ
         gaps: Vec::new(),
         is_copy: false,
         run_anew: None,
+        is_contradicted: false,
         other_inputs: Vec::new(),
         is_repeatable: false,
         actions: Some(actions),

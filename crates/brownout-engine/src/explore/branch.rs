@@ -6,6 +6,7 @@ use crate::sys::process::Pid;
 use brownout_ring::explore::shared_effect;
 use brownout_trace::ProcessEnd;
 use std::fmt;
+use std::sync::Arc;
 
 /// A process that waits at a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -54,7 +55,7 @@ impl BranchEnd {
     }
 }
 
-/// What a process was about to do that its copies would see.
+/// What a process was about to do that its copies would see, or that cannot be explored for another reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SharedEffect {
@@ -68,6 +69,8 @@ pub enum SharedEffect {
     Output,
     /// A copy of the process could not be made.
     Fork,
+    /// It waits for something that does not happen.
+    Wait,
 }
 
 impl SharedEffect {
@@ -93,18 +96,39 @@ impl fmt::Display for SharedEffect {
             Self::Gather => f.write_str("an instruction reads several mappings at once"),
             Self::Output => f.write_str("it writes much output"),
             Self::Fork => f.write_str("the system does not allow more processes"),
+            Self::Wait => f.write_str("it waits for something"),
         }
     }
 }
 
 /// A process of the exploration.
-#[derive(Clone)]
 pub(super) struct ExploredProcess {
     /// Its id, once it is known.
     pub(super) pid: Option<Pid>,
     pub(super) question: Option<Question>,
+    /// What it has written since its last answer.
     pub(super) output: Vec<OutputPiece>,
-    reads: Vec<(Question, Vec<u8>)>,
+    past: Option<Arc<Past>>,
+}
+
+/// What a process, or one that it is a copy of, has done up to an answer. Copies share it, so that a question costs the same however many
+/// there were before.
+struct Past {
+    before: Option<Arc<Past>>,
+    /// What was written since the answer before.
+    output: Vec<OutputPiece>,
+    question: Question,
+    answer: Vec<u8>,
+}
+
+impl Drop for Past {
+    /// One after the other: there may be so many that the stack does not suffice.
+    fn drop(&mut self) {
+        let mut next = self.before.take();
+        while let Some(mut past) = next.and_then(Arc::into_inner) {
+            next = past.before.take();
+        }
+    }
 }
 
 impl ExploredProcess {
@@ -113,31 +137,44 @@ impl ExploredProcess {
             pid: Some(pid),
             question: None,
             output: Vec::new(),
-            reads: Vec::new(),
+            past: None,
         }
     }
 
     /// The branch once its question has been answered.
-    pub(super) fn answered(&self, bytes: &[u8]) -> Self {
-        let mut next = self.clone();
-        let question = next.question.take();
-        next.reads
-            .extend(question.map(|question| (question, bytes.to_vec())));
-        next
+    pub(super) fn answered(&self, question: Question, bytes: &[u8]) -> Self {
+        let past = Past {
+            before: self.past.clone(),
+            output: self.output.clone(),
+            question,
+            answer: bytes.to_vec(),
+        };
+        Self {
+            pid: self.pid,
+            question: None,
+            output: Vec::new(),
+            past: Some(Arc::new(past)),
+        }
     }
 
     pub(super) fn ended(
-        mut self,
+        self,
         end: ProcessEnd,
         hung: bool,
-        rest: Vec<OutputPiece>,
+        rest: impl IntoIterator<Item = OutputPiece>,
     ) -> BranchEnd {
-        self.output.extend(rest);
+        let all = std::iter::successors(self.past.as_deref(), |past| past.before.as_deref());
+        let mut all: Vec<&Past> = all.collect();
+        all.reverse();
+        let output = all.iter().flat_map(|past| past.output.iter().cloned());
+        let reads = all
+            .iter()
+            .map(|past| (past.question.clone(), past.answer.clone()));
         BranchEnd {
             end,
             hung,
-            output: self.output,
-            reads: self.reads,
+            output: output.chain(self.output).chain(rest).collect(),
+            reads: reads.collect(),
         }
     }
 
@@ -151,6 +188,49 @@ impl ExploredProcess {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn asked(offset: u64) -> Question {
+        Question {
+            branch: BranchId(0),
+            file: 0,
+            offset,
+            len: 1,
+            open: vec![true],
+        }
+    }
+
+    fn written(byte: u8) -> OutputPiece {
+        OutputPiece {
+            stream: 1,
+            bytes: vec![byte],
+        }
+    }
+
+    #[test]
+    fn copies_share_what_was_before_and_have_their_own_end() {
+        let mut first = ExploredProcess::first(Pid(1));
+        first.output.push(written(1));
+        let mut second = first.answered(asked(8), &[2]);
+        second.output.push(written(3));
+        let [one, other] = [4, 5].map(|answer| second.answered(asked(16), &[answer]));
+        for (copy, answer) in [(one, 4), (other, 5)] {
+            let end = copy.ended(ProcessEnd::Exited { status: 0 }, false, [written(6)]);
+            assert_eq!(end.output_of(1), [1, 3, 6]);
+            let expected = [(asked(8), vec![2]), (asked(16), vec![answer])];
+            assert_eq!(end.reads, expected);
+        }
+    }
+
+    #[test]
+    fn very_many_questions_need_no_deep_stack() {
+        let mut process = ExploredProcess::first(Pid(1));
+        for offset in 0..200_000 {
+            process = process.answered(asked(offset), &[0]);
+        }
+        let past = process.past.take();
+        drop(past);
+        assert!(process.past.is_none());
+    }
 
     #[test]
     fn reasons_name_the_system_call() {

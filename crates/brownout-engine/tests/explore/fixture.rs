@@ -26,6 +26,7 @@ const HEAD: &str = "
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>

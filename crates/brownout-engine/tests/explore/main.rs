@@ -155,6 +155,26 @@ fn a_branch_that_uses_too_much_processor_time_has_hung() {
 }
 
 #[test]
+fn a_branch_that_waits_for_nothing_has_to_be_run_anew() {
+    let recovery = Recovery::new("if (pool[0]) raise(SIGSTOP); return 0;");
+    let (mut target, step) = recovery.start(&[(0, 8)]);
+    let ExplorationStep::Question(question) = step else {
+        panic!("{step:?}")
+    };
+    for (keep, word) in [(true, 1), (false, 0)] {
+        let answer = &words(&[word])[0];
+        let step = target.answer(question.branch, answer, keep).unwrap();
+        match word {
+            0 => assert!(matches!(step, ExplorationStep::End(_)), "{step:?}"),
+            _ => assert!(
+                matches!(step, ExplorationStep::RunAnew(SharedEffect::Wait)),
+                "{step:?}"
+            ),
+        }
+    }
+}
+
+#[test]
 fn what_copies_of_a_process_would_share_has_to_be_run_anew() {
     let effects = [
         "if (fork() == 0) _exit(0);",

@@ -69,3 +69,50 @@ fn a_file_that_is_changed_has_to_be_run_anew() {
         assert_eq!(recovery.file("pool.other"), b"not changed", "{effect}");
     }
 }
+
+/// A process that is kept does not keep its lock from copies that open the file themselves.
+#[test]
+fn each_copy_has_its_own_locks() {
+    let recovery = Recovery::new(
+        "char path[4096]; sprintf(path, \"%s.other\", argv[1]);
+         int before = open(path, O_RDWR), held = open(argv[1], O_RDWR);
+         if (flock(held, LOCK_EX | LOCK_NB)) return 98;
+         uint64_t a = pool[0];
+         int file = open(path, O_RDWR);
+         if (flock(file, LOCK_EX | LOCK_NB)) return 97;
+         if (!flock(before, LOCK_SH | LOCK_NB)) return 96;
+         if (!flock(open(argv[1], O_RDWR), LOCK_EX | LOCK_NB)) return 95;
+         uint64_t b = pool[8];
+         if (b && flock(file, LOCK_UN)) return 94;
+         if (!flock(before, LOCK_SH | LOCK_NB) != b) return 93;
+         return 10 * a + b;",
+    );
+    recovery.add_file("pool.other", b"not changed");
+    let (mut target, step) = recovery.start(&[(0, 8), (64, 72)]);
+    let branch = |step: &ExplorationStep| match step {
+        ExplorationStep::Question(question) => question.branch,
+        other => panic!("{other:?}"),
+    };
+    let first = branch(&step);
+    let mut answer = |branch, word, keep| target.answer(branch, &words(&[word])[0], keep).unwrap();
+    // Both wait with the lock.
+    let second = [(0, true), (1, false)].map(|(a, keep)| branch(&answer(first, a, keep)));
+    let ends =
+        second.map(|branch| [(0, true), (1, false)].map(|(b, keep)| answer(branch, b, keep)));
+    for (step, status) in ends.iter().flatten().zip([0, 1, 10, 11]) {
+        assert!(
+            matches!(step, ExplorationStep::End(end) if end.end == exited(status)),
+            "{status}: {step:?}"
+        );
+    }
+}
+
+#[test]
+fn copies_have_the_parent_of_the_first_process() {
+    let recovery = Recovery::new(
+        "int before = getppid(); uint64_t a = pool[0]; return before == getppid() ? a : 99;",
+    );
+    let ends = recovery.explore(&[(0, 8)], |_| words(&[1, 2]));
+    let seen: Vec<_> = ends.iter().map(|end| end.end).collect();
+    assert_eq!(seen, [exited(1), exited(2)]);
+}

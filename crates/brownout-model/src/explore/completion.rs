@@ -208,6 +208,11 @@ mod tests {
         let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
         let crash = PossibleMemory::new(Arc::new(zeros), history, end);
         assert_eq!(crash.losable(at(0)), [1, 2, 4].map(Time));
+        // Two stores in a sequence, and one that is lost alone; in the other line, one store.
+        let states = [0, 64].map(|offset| crash.unit_states_log10(at(offset)));
+        assert!(
+            (states[0] - 6_f64.log10()).abs() < 1e-9 && (states[1] - 2_f64.log10()).abs() < 1e-9
+        );
         let expected = [[0, 0, 0], [0, 1, 0], [2, 1, 0], [2, 1, 3], [2, 4, 3]];
         for (before, bytes) in (1..).zip(expected) {
             let mut memory = crash.clone();
@@ -238,7 +243,8 @@ mod tests {
         let end = *history.crash_times().last().unwrap();
         let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
         let crash = PossibleMemory::new(Arc::new(zeros), history, end);
-        // The second store covers words 2 to 4 of the line.
+        // The second store covers words 2 to 4 of the line: it is present in seven ways, each of the others in one.
+        assert!((crash.unit_states_log10(at(64)) - 10_f64.log10()).abs() < 1e-9);
         let mut memory = crash.clone();
         memory.keep_torn_at(at(64), Time(2), |word| word == 3);
         let read = |offset| memory.may_read(at(offset), 1).certain().unwrap()[0];

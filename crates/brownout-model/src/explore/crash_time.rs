@@ -40,13 +40,25 @@ fn sum_log10(logs: impl Iterator<Item = f64> + Clone) -> f64 {
             .log10()
 }
 
+/// The decimal logarithm of the number of states of a unit, given how many parts stores of the sequence can be torn into, with how many
+/// such stores there are, and how many stores or parts can be lost independently.
+pub(super) fn unit_states_log10(
+    steps: impl Iterator<Item = (u32, u32)> + Clone,
+    optional: u32,
+) -> f64 {
+    // A store is the last one that is present in each state that has some of its parts and nothing later; one state has no store.
+    let last = steps.map(|(parts, count)| states_of_step(parts) + f64::from(count).log10());
+    sum_log10(last.chain([0.0])) + f64::from(optional) * 2_f64.log10()
+}
+
 /// The number of states of one unit, kept up to date as stores are issued and guaranteed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateCount {
     /// The words of each store of the sequence that can be lost.
     steps: BTreeMap<Time, u32>,
-    /// The states of the sequence besides the one that lost all of it.
-    of_sequence: u128,
+    /// How many of these stores can be torn into so many parts. Their states are computed from it each time, because sums of powers of two
+    /// leave a rest when terms are removed again.
+    by_parts: BTreeMap<u32, u32>,
     /// How many stores, or words of them, can be lost independently.
     optional: u32,
 }
@@ -55,12 +67,18 @@ impl StateCount {
     /// Changes the number of words of a store of the sequence that can be lost.
     pub(super) fn change_step(&mut self, tearing: Tearing, time: Time, change: i32) {
         let words = self.steps.entry(time).or_default();
-        self.of_sequence -= states_of_step(tearing, *words);
+        let parts = |words: u32| match tearing {
+            Tearing::Whole => words.min(1),
+            Tearing::Words => words,
+        };
+        let old = parts(*words);
         *words = words.saturating_add_signed(change);
-        self.of_sequence += states_of_step(tearing, *words);
+        let new = parts(*words);
         if *words == 0 {
             self.steps.remove(&time);
         }
+        change_count(&mut self.by_parts, old, -1);
+        change_count(&mut self.by_parts, new, 1);
     }
 
     /// Changes the number of stores, or of their words, that can be lost independently.
@@ -69,16 +87,28 @@ impl StateCount {
     }
 
     pub(super) fn log10(&self) -> f64 {
-        (self.of_sequence as f64 + 1.0).log10() + f64::from(self.optional) * 2_f64.log10()
+        let steps = self.by_parts.iter();
+        unit_states_log10(steps.map(|(&parts, &count)| (parts, count)), self.optional)
     }
 }
 
-/// The states in which a store of this many words is the last one that is present, whole or torn.
-fn states_of_step(tearing: Tearing, words: u32) -> u128 {
-    match tearing {
-        Tearing::Whole => u128::from(words > 0),
-        Tearing::Words => (1 << words) - 1,
+/// Changes how many stores have so many parts, of which there is at least one.
+fn change_count(by_parts: &mut BTreeMap<u32, u32>, parts: u32, change: i32) {
+    if parts == 0 {
+        return;
     }
+    let count = by_parts.entry(parts).or_default();
+    *count = count.saturating_add_signed(change);
+    if *count == 0 {
+        by_parts.remove(&parts);
+    }
+}
+
+/// The decimal logarithm of the number of states in which a store of so many parts is the last one that is present, whole or torn.
+fn states_of_step(parts: u32) -> f64 {
+    // 2^n - 1, which is 2^n (1 - 2^-n): a store may have more parts than the powers of two that are floating-point numbers.
+    let rest = -(-f64::from(parts)).exp2();
+    f64::from(parts) * 2_f64.log10() + rest.ln_1p() / std::f64::consts::LN_10
 }
 
 /// A sum of logarithms from which a term can be removed again without a rest, because it is kept in fixed point.
@@ -121,6 +151,22 @@ mod tests {
         count.change_step(Tearing::Words, Time(2), -1);
         count.change_optional(-3);
         assert_eq!(count.log10(), 0.0);
+    }
+
+    #[test]
+    fn a_store_of_many_words_has_a_finite_number_of_states() {
+        let mut count = StateCount::default();
+        for (time, words) in [(1, 128), (2, 128), (3, 5000)] {
+            count.change_step(Tearing::Words, Time(time), words);
+        }
+        assert!((count.log10() - 5000.0 * 2_f64.log10()).abs() < 1e-9);
+        count.change_step(Tearing::Words, Time(3), -5000);
+        assert!((count.log10() - 129.0 * 2_f64.log10()).abs() < 1e-9);
+        for time in [1, 2] {
+            count.change_step(Tearing::Words, Time(time), -126);
+        }
+        // Three ways to have at least some of each store, one for none.
+        assert!((count.log10() - 7_f64.log10()).abs() < 1e-9);
     }
 
     #[test]

@@ -144,6 +144,17 @@ impl StoreHistoryBuilder {
         self.log.history.remove(time, space, range);
     }
 
+    /// The files are about to get other names, or the like: a crash immediately before this time leaves what no later one does.
+    pub fn narrow(&mut self, time: Time) {
+        self.log.begin(time);
+        self.log.narrowed();
+    }
+
+    /// The files have got other names, or the like: the next crash time shows what none before it does.
+    pub fn widen(&mut self) {
+        self.log.changed = true;
+    }
+
     /// Drops what was stored to `range` and not settled.
     fn discard(&mut self, space: SpaceId, range: Range<u64>) {
         let log = &mut self.log;

@@ -125,6 +125,15 @@ impl PossibleMemory {
         self.crashed.iter().map(|(_, time)| time.states_log10).sum()
     }
 
+    /// The decimal logarithm of the number of states of the unit with this byte, whatever was read.
+    pub fn unit_states_log10(&self, address: PmAddress) -> f64 {
+        let states = self.unnarrowed(self.target().unit_of(address));
+        states
+            .layers()
+            .map(|(.., layer)| layer.states_log10())
+            .sum()
+    }
+
     /// Whether the unit with this byte has several possible states.
     pub fn is_open(&self, address: PmAddress) -> bool {
         self.states(self.target().unit_of(address)).is_open()

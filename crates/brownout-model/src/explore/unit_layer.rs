@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::crash_time::unit_states_log10;
 use super::known_bytes::{KnownBytes, WORD, Word, WordMask, mask_of_word};
 use super::store_history::{RecordKind, StoreHistory, StoreRecord};
 use crate::address::{LINE, PmAddress, Time};
@@ -158,6 +159,26 @@ impl UnitLayer {
             part.grain = Some(self.grains);
             self.grains += words;
         }
+    }
+
+    /// The decimal logarithm of the number of states that the crash can leave.
+    pub(super) fn states_log10(&self) -> f64 {
+        let mut parts_of_step = vec![0; self.steps as usize];
+        let mut optional = 0;
+        for part in &self.parts {
+            let words = match self.history.tearing {
+                Tearing::Whole => 1,
+                Tearing::Words => part.words().count() as u32,
+            };
+            match (part.step, part.grain) {
+                (Some(step), Some(_)) => parts_of_step[step as usize] += words,
+                // It is whole, in all lines of the unit.
+                (Some(step), None) => parts_of_step[step as usize] = 1,
+                (None, Some(_)) => optional += words,
+                (None, None) => {}
+            }
+        }
+        unit_states_log10(parts_of_step.into_iter().map(|parts| (parts, 1)), optional)
     }
 
     /// Whether this is what a run contributes.

@@ -29,9 +29,27 @@ pub(crate) struct Branches {
     patience: Option<Duration>,
 }
 
+/// A run has to start from the beginning.
+#[derive(Debug, Default)]
+pub(crate) struct RunAnew {
+    /// Why. None if that is to check whether a new process does what copies do: all copies have drawn the same random numbers, and have
+    /// the same addresses.
+    pub reason: Option<String>,
+    /// Whether a copy did something else than an earlier one that had read the same bytes.
+    pub is_contradicted: bool,
+}
+
+impl RunAnew {
+    pub(crate) fn because(reason: String) -> Self {
+        Self {
+            reason: Some(reason),
+            is_contradicted: false,
+        }
+    }
+}
+
 impl Branches {
-    /// Runs recovery on an image. If it has to be run in another way, the reason; none if that is to check whether a new process
-    /// does what copies do: all copies have drawn the same random numbers, and have the same addresses.
+    /// Runs recovery on an image, unless it has to be run in another way.
     ///
     /// A branch that uses more processor time than `patience` seems to hang, unless one that did so was found not to.
     pub(crate) fn run(
@@ -41,15 +59,15 @@ impl Branches {
         (task, patience): (&RecoveryTask, Duration),
         wanted: &[ByteRanges],
         guide: &mut dyn ReadGuide,
-    ) -> Result<BranchRun, Option<String>> {
+    ) -> Result<BranchRun, RunAnew> {
         self.runs += 1;
         self.patience.get_or_insert(patience);
         if self.runs > 1 && self.runs.is_power_of_two() {
-            return Err(None);
+            return Err(RunAnew::default());
         }
         if self.failures >= MOST_FAILURES.max(self.successes) {
             self.host.close();
-            return Err(Some(self.reason.clone()));
+            return Err(RunAnew::because(self.reason.clone()));
         }
         let run = self.try_run(like, image, task, wanted, guide);
         if let Err(error) = &run {
@@ -60,7 +78,10 @@ impl Branches {
             self.reason = error.to_string();
         }
         self.successes += u32::from(run.is_ok());
-        run.map_err(|error| Some(error.to_string()))
+        run.map_err(|error| RunAnew {
+            is_contradicted: matches!(error, BranchingError::Contradiction),
+            ..RunAnew::because(error.to_string())
+        })
     }
 
     /// From now on branches may use more processor time, but not more than this: one that seemed to hang does not.

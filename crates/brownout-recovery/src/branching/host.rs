@@ -1,4 +1,5 @@
-//! A branching recovery that is started when it is first wanted, and again for images with another start.
+//! Branching recoveries, each of which is started when it is first wanted. Some are kept: images with different starts take turns, as those
+//! of crashes inside different operations do.
 
 use std::time::Duration;
 
@@ -29,10 +30,14 @@ pub(crate) fn common_start(image: &[Option<Content>], task: &RecoveryTask) -> Co
     }
 }
 
-/// The branching recovery of a runner.
+/// Branching recoveries that are kept at the same time.
+const MOST_STARTS: usize = 4;
+
+/// The branching recoveries of a runner.
 #[derive(Debug, Default)]
 pub(crate) struct BranchingHost {
-    recovery: Option<Box<BranchingRecovery>>,
+    /// One for each start, the one that was used last at the end.
+    recoveries: Vec<BranchingRecovery>,
     /// For the next branching recovery.
     sandbox: Option<Sandbox>,
 }
@@ -56,15 +61,13 @@ impl BranchingHost {
         input: StartInput<'_>,
         tree: impl FnOnce() -> SharedTree,
     ) -> Result<Result<&mut BranchingRecovery, BranchOutcome>, BranchingError> {
-        if let Some(other) = self
-            .recovery
-            .take_if(|recovery| *recovery.common_start() != input.start)
-        {
-            self.sandbox = Some(other.into_sandbox()?);
-        }
-        let recovery = match &mut self.recovery {
-            Some(recovery) => recovery,
-            none => {
+        let mut known = self.recoveries.iter();
+        let recovery = match known.position(|known| *known.common_start() == input.start) {
+            Some(at) => self.recoveries.remove(at),
+            None => {
+                if self.recoveries.len() == MOST_STARTS {
+                    self.sandbox = Some(self.recoveries.remove(0).into_sandbox()?);
+                }
                 let sandbox = match self.sandbox.take() {
                     Some(sandbox) => sandbox,
                     None => input.like.another()?,
@@ -78,17 +81,22 @@ impl BranchingHost {
                     tree(),
                 )?;
                 match started {
-                    Started::Waits(recovery) => none.insert(recovery),
+                    Started::Waits(recovery) => *recovery,
                     Started::Ended(outcome) => return Ok(Err(outcome)),
                 }
             }
         };
+        self.recoveries.push(recovery);
+        let count = self.recoveries.len();
+        let last = self.recoveries.last_mut();
+        let recovery = last.expect("one was added");
+        recovery.share_room(count);
         Ok(Ok(recovery))
     }
 
     /// Ends all processes.
     pub(crate) fn end_processes(&mut self) {
-        self.recovery = None;
+        self.recoveries.clear();
     }
 
     /// Ends all processes and the sandbox.

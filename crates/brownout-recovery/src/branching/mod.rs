@@ -20,7 +20,7 @@ mod shared_starts;
 mod underway;
 mod waiting_processes;
 
-pub(crate) use branches::Branches;
+pub(crate) use branches::{Branches, RunAnew};
 pub(crate) use host::{BranchingHost, CPU_LIMIT, EVENT, StartInput, common_start};
 pub(crate) use messages::BranchOutcome;
 pub use shared_starts::{SharedStartCounts, SharedStarts};
@@ -299,12 +299,17 @@ impl BranchingRecovery {
         .collect()
     }
 
-    /// Ends a waiting process if there are too many: the one that was not used for the longest time.
+    /// There are so many branching recoveries: each may keep its part of the processes that may wait.
+    pub(crate) fn share_room(&mut self, recoveries: usize) {
+        self.waiting.share_room(recoveries);
+    }
+
+    /// Ends waiting processes if there are too many: those that were not used for the longest time.
     fn make_room(&mut self) -> Result<(), BranchingError> {
-        match self.waiting.take_surplus() {
-            Some(branch) => self.release(branch),
-            None => Ok(()),
+        while let Some(branch) = self.waiting.take_surplus() {
+            self.release(branch)?;
         }
+        Ok(())
     }
 
     fn release(&mut self, branch: u32) -> Result<(), BranchingError> {

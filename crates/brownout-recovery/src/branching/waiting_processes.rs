@@ -4,17 +4,30 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::question_tree::{NodeNumber, ROOT};
 
-/// Processes that may wait at the same time. Each takes some memory, and the kernel has a limit.
+/// Processes of one host that may wait at the same time. Each takes some memory, and the kernel has a limit.
 const MOST_WAITING: usize = 256;
 
 /// Processes by the question at which they wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct WaitingProcesses {
     /// The process that waits at a question, and when it was last used.
     by_node: HashMap<NodeNumber, (u32, u64)>,
     /// Questions at which processes wait, except the first question, by when they were last used.
     by_use: BTreeMap<u64, NodeNumber>,
     clock: u64,
+    /// How many may wait.
+    most: usize,
+}
+
+impl Default for WaitingProcesses {
+    fn default() -> Self {
+        Self {
+            by_node: HashMap::new(),
+            by_use: BTreeMap::new(),
+            clock: 0,
+            most: MOST_WAITING,
+        }
+    }
 }
 
 impl WaitingProcesses {
@@ -44,9 +57,14 @@ impl WaitingProcesses {
         }
     }
 
+    /// So many hosts share the processes that may wait.
+    pub fn share_room(&mut self, hosts: usize) {
+        self.most = MOST_WAITING / hosts;
+    }
+
     /// If too many processes wait, the one that was not used for the longest time. It no longer counts as waiting.
     pub fn take_surplus(&mut self) -> Option<u32> {
-        if self.by_use.len() < MOST_WAITING {
+        if self.by_use.len() < self.most {
             return None;
         }
         let (_, node) = self.by_use.pop_first()?;
@@ -86,5 +104,7 @@ mod tests {
         assert_eq!(waiting.take_surplus(), None);
         assert_eq!(waiting.last([node(1)].into_iter()), None);
         assert_eq!(waiting.last([node(0)].into_iter()), Some((0, 0)));
+        waiting.share_room(4);
+        assert_eq!(waiting.take_surplus(), Some(2));
     }
 }

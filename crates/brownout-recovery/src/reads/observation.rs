@@ -21,6 +21,9 @@ pub struct Observation {
     /// Why it could not be one, though that was asked for. Completes the sentence "recovery is run anew because …".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_anew: Option<String>,
+    /// Whether a copy did something else before than an earlier one that had read the same bytes: recovery depends on more than that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_contradicted: bool,
     /// What it has used that is not the same in each run, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_inputs: Vec<String>,
@@ -45,6 +48,7 @@ impl Observation {
             gaps: vec!["recovery ran out of time when it was observed".to_owned()],
             is_copy: false,
             run_anew: None,
+            is_contradicted: false,
             other_inputs: Vec::new(),
             is_repeatable: false,
             actions: None,

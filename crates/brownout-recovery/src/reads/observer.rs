@@ -342,6 +342,11 @@ impl EventDestination for ReadObserver {
                     self.write(event.process, identity, offset, bytes.len() as u64);
                 }
             }
+            EventKind::FileResize { file, len } => {
+                if let Some(identity) = self.identity(file) {
+                    self.write(event.process, identity, len, u64::MAX - len);
+                }
+            }
             EventKind::Map(mapping) => {
                 if let Some(identity) = self.identity(mapping.file) {
                     self.read(event.process, identity, mapping.offset, 0);

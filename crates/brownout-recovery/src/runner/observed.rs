@@ -13,7 +13,7 @@ use brownout_trace::replay::Content;
 use rustix::fs::MemfdFlags;
 
 use super::{Attempt, RecoveryRunner, RecoveryTask, RunnerError};
-use crate::branching::{CPU_LIMIT, ReadGuide};
+use crate::branching::{CPU_LIMIT, ReadGuide, RunAnew};
 use crate::file_content::holds;
 use crate::reads::{ReadsMessage, ReadsQuestion, read_loads};
 use crate::{
@@ -97,6 +97,7 @@ impl RecoveryRunner {
                     gaps,
                     is_copy: false,
                     run_anew: None,
+                    is_contradicted: false,
                     other_inputs: message.other_inputs,
                     // Which other files it has read is not known.
                     is_repeatable: false,
@@ -122,14 +123,15 @@ impl RecoveryRunner {
                 let task = (task, self.durations.until_branch_hangs(CPU_LIMIT));
                 self.branches.run(&self.sandbox, image, task, wanted, guide)
             }
-            Some(_) => Err(Some("it is a server".to_owned())),
+            Some(_) => Err(RunAnew::because("it is a server".to_owned())),
         };
         let run = match run {
             Ok(run) => run,
-            Err(reason) => {
+            Err(anew) => {
                 let mut attempt = self.attempt_observed(image, task, wanted)?;
                 if let Some(observation) = &mut attempt.observation {
-                    observation.run_anew = reason;
+                    observation.run_anew = anew.reason;
+                    observation.is_contradicted = anew.is_contradicted;
                 }
                 return Ok(attempt);
             }
@@ -149,6 +151,7 @@ impl RecoveryRunner {
             gaps: Vec::new(),
             is_copy: run.is_copy,
             run_anew: None,
+            is_contradicted: false,
             is_repeatable: run.outcome.other_inputs.is_empty(),
             other_inputs: run.outcome.other_inputs,
             actions: None,

@@ -1,6 +1,7 @@
 //! Recoveries that succeed and fail in every way, run as brownout runs them.
 
 mod actions;
+mod branches;
 mod engine;
 mod file_paths;
 mod fixture;

@@ -64,6 +64,7 @@ int main(int argc, char **argv) {
     if (is("shared compare")) __sync_bool_compare_and_swap(word + 8, 0, 7);
     if (is("shared in order")) { word[3] = 1; sink = word[2] + word[0]; sink = word[1] + word[3]; sink = word[2]; }
     if (is("shared copy")) { memcpy(buffer, pool + 4000, 200); sink = buffer[3]; }
+    if (is("shared cut")) { if (ftruncate(fd, 100) || ftruncate(fd, 8192)) return 1; sink = *word + word[-8]; }
     if (is("shared register")) return syscall(SYS_sched_yield, pool + 64) != 0;
     if (is("shared write")) return write(1, pool + 4090, 20) != 20;
     if (is("shared writev")) {
@@ -132,6 +133,8 @@ fn every_way_to_read_is_seen() {
         ("shared store", vec![]),
         // What recovery wrote itself is its own.
         ("shared store and load", vec![136..144]),
+        // What is behind the end of a file that was cut is gone, and zeros take its place.
+        ("shared cut", vec![64..72]),
         ("shared add", vec![128..136]),
         ("shared exchange", vec![128..136]),
         ("shared copy", vec![4000..4200]),

@@ -193,7 +193,7 @@ fn announce(context: &mut Context, start: ring::ProcessStart, text: &[u8], birth
     );
 }
 
-fn parent_pid() -> u32 {
+pub fn parent_pid() -> u32 {
     // SAFETY: getppid takes no arguments.
     unsafe { crate::sys!(linux::__NR_getppid) as u32 }
 }

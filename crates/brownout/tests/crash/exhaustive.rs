@@ -319,6 +319,20 @@ fn bytes_that_were_cut_off_are_explored() {
 }
 
 #[test]
+fn stores_that_are_lost_before_a_file_is_cut_or_renamed_are_explored() {
+    for (mode, recovery, kind) in [
+        ("cut", "uncut", "this change of the file's size"),
+        ("move", "unmoved", "this rename"),
+    ] {
+        let (dir, run) = explore_replaced(mode, recovery, &["--no-narrowing"]);
+        assert_eq!(run.status, Some(1), "{mode}: {}", run.stderr);
+        let findings = findings(&dir.path("out"));
+        let message = recovery_failure(&findings)["message"].as_str().unwrap();
+        assert!(message.contains(kind), "{mode}: {message}");
+    }
+}
+
+#[test]
 fn a_recovery_that_does_not_end_is_not_called_random() {
     let limit = ["--recover-time-limit", "500ms"];
     let (dir, run) = explore_replaced("rename", "hang", &limit);

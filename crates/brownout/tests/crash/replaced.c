@@ -2,7 +2,11 @@
  *
  *   ./replaced POOL rename     fills POOL.new, never flushes the value, and renames it to POOL
  *   ./replaced POOL truncate   cuts the value off, then adds zeros
+ *   ./replaced POOL cut        never flushes the value and the mark, and cuts the value off
+ *   ./replaced POOL move       fills POOL.new without flushing, renames it to POOL, and flushes
  *   ./replaced POOL check      fails if the value is gone before the file says so
+ *   ./replaced POOL uncut      the same, if the file is complete
+ *   ./replaced POOL unmoved    the same for POOL.new, if it is there
  *   ./replaced POOL hang       does not end then
  */
 #include <fcntl.h>
@@ -12,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MARK = 0, VALUE = 8, GONE = 16, OTHER = 24, WORDS = 512 };
@@ -36,18 +41,39 @@ static void persist_value(volatile uint64_t *word, uint64_t value) {
 
 int main(int argc, char **argv) {
   const char *pool = argv[1], *mode = argv[argc - 1];
+  char new[4096];
+  struct stat stat_of;
   int file;
+  snprintf(new, sizeof new, "%s.new", pool);
+  if (strcmp(mode, "uncut") == 0 && (stat(pool, &stat_of) != 0 || stat_of.st_size < WORDS * 8)) return 0;
+  if (strcmp(mode, "unmoved") == 0) {
+    if (access(new, F_OK) != 0) return 0;
+    pool = new;
+  }
+  if (strcmp(mode, "move") == 0) {
+    volatile uint64_t *words = map(new, &file);
+    words[VALUE] = 7;
+    words[MARK] = 1;
+    if (rename(new, pool) != 0) return 2;
+    persist(&words[VALUE]);
+    persist(&words[MARK]);
+    return 0;
+  }
   if (strcmp(mode, "rename") == 0) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s.new", pool);
-    volatile uint64_t *words = map(path, &file);
+    volatile uint64_t *words = map(new, &file);
     words[VALUE] = 7; /* never flushed */
     persist_value(&words[MARK], 1);
-    if (rename(path, pool) != 0) return 2;
+    if (rename(new, pool) != 0) return 2;
     persist_value(&words[OTHER], 1);
     return 0;
   }
   volatile uint64_t *words = map(pool, &file);
+  if (strcmp(mode, "cut") == 0) {
+    persist_value(&words[OTHER], 1);
+    words[VALUE] = 7;
+    words[MARK] = 1;
+    return ftruncate(file, 64) != 0;
+  }
   if (strcmp(mode, "truncate") == 0) {
     persist_value(&words[VALUE], 7);
     persist_value(&words[MARK], 1);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::crash_times::Context;
 
 /// States that are sampled at one failure point, at most.
-const MOST_SAMPLES: u64 = 512;
+pub const MOST_SAMPLES: u64 = 512;
 
 /// How many states are tried at each failure point.
 #[derive(Default)]

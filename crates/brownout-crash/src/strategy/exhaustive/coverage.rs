@@ -82,9 +82,23 @@ impl Exhaustive {
         ];
         let own = own.into_iter().flatten();
         let all: BTreeSet<String> = self.gaps.iter().cloned().chain(own).collect();
-        let counted = self.sampling(explorer).into_iter();
+        let counted = self.without_point().into_iter();
+        let counted = counted.chain(self.sampling(explorer));
         let counted = counted.chain(self.exceeded_budget(explorer));
         all.into_iter().chain(counted).collect()
+    }
+
+    fn without_point(&self) -> Option<String> {
+        let left_out = self.stores.left_out;
+        let times = match left_out {
+            1 => "1 crash time is",
+            _ => &format!("{left_out} crash times are"),
+        };
+        (left_out > 0).then(|| {
+            format!(
+                "{times} at no failure point and not explored: the content of a mapped file was replaced there, or the run is cut off"
+            )
+        })
     }
 
     fn sampling(&self, explorer: &Explorer) -> Option<String> {
@@ -152,7 +166,7 @@ impl Exhaustive {
 }
 
 /// An input that is named anyway.
-const OTHER_FILES: &str = "other files";
+pub const OTHER_FILES: &str = "other files";
 
 /// That recovery depends on more than what it reads, and on what that may be.
 fn not_a_function(other_inputs: &BTreeSet<String>) -> String {

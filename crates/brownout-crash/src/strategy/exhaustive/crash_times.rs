@@ -5,20 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use brownout_model::{
-    CrashTime, InitialBytes, PossibleMemory, SpaceId, StoreHistory, StoreHistoryBuilder, Wait,
-    states_log10,
+    CrashTime, InitialBytes, PossibleMemory, SpaceId, StoreHistory, StoreHistoryBuilder, Time,
+    Wait, states_log10,
 };
 use brownout_recovery::ByteRanges;
-use brownout_trace::FileId;
 use brownout_trace::replay::Content;
+use brownout_trace::{Event, EventKind, FileId, RENAME_NOTE};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::StrategyInput;
 use crate::effect::effects;
 use crate::error::CrashError;
-use crate::failure_point::{FailurePoint, FailurePoints, Granularity, PointKind, Scope, StackId};
+use crate::failure_point::{
+    FailurePoint, FailurePoints, Granularity, NameChanges, PointKind, Scope, StackId,
+};
 use crate::history_follower::{HistoryFollower, InitialContents, unmapped};
 use crate::image::ImageBuilder;
+use crate::symbols::Symbols;
 
 pub use crate::recovery_start::Start;
 
@@ -57,6 +60,8 @@ pub struct RecordedStores {
     pub history: Arc<StoreHistory>,
     pub initial: Arc<dyn InitialBytes>,
     pub times: Vec<ExploredTime>,
+    /// How many crash times are wanted, but are at no failure point, and so are not explored.
+    pub left_out: u64,
     /// The bytes of each persistent file that differ between crashes.
     pub differing: Arc<[ByteRanges]>,
     /// How each failure point is named.
@@ -96,19 +101,26 @@ impl RecordedStores {
         let mut first_contents: Vec<Option<Content>> = vec![None; files.paths().len()];
         // The last failure point, if nothing was stored since.
         let mut label: Option<Label> = None;
+        let mut names = NameChanges::default();
+        let mut left_out = 0;
         run.walk(|event, definitions| {
             symbols.observe(event, definitions);
+            if names.observe(definitions, &run.selection) {
+                follower.history.widen();
+                label = None;
+            }
             let point = points.observe(event, definitions, &run.selection, &mut *symbols);
             if let Some(point) = point {
                 let operation = counts_operations.then_some(point.occurrence.operation);
                 let sizes = images.sizes(definitions);
-                let start = Start { operation, sizes };
-                let holders = images.holders(definitions).into();
                 label = Some(Label {
                     point,
-                    holders,
-                    start,
+                    holders: images.holders(definitions).into(),
+                    start: Start { operation, sizes },
                 });
+            }
+            if label.is_some() && is_rename(event) {
+                follower.history.narrow(Time(event.index.0));
             }
             let mut changed = false;
             follower.changes.begin_event();
@@ -120,6 +132,9 @@ impl RecordedStores {
             let new = &follower.history.crash_times()[known..];
             let explored_before = times.len();
             times.extend(new.iter().filter_map(|&time| explored(&label, time)));
+            if label.is_none() && !new.is_empty() {
+                left_out += u64::from(points.is_between(event, definitions, &mut *symbols));
+            }
             known += new.len();
             if times.len() > explored_before && first_contents.iter().any(Option::is_none) {
                 let image = images.image(definitions);
@@ -136,6 +151,7 @@ impl RecordedStores {
             images.apply(event, definitions);
             ControlFlow::Continue(())
         })?;
+        left_out += u64::from(label.is_none() && points.is_unfinished());
         let history = follower.history.finish();
         times.extend(
             history.crash_times()[known..]
@@ -149,19 +165,12 @@ impl RecordedStores {
         });
         let changed = follower.changes.differing(first.as_ref(), profile.unit);
         let differing = differing_by_path(files.paths().len(), &times, &changed);
-        let mut names = FxHashMap::default();
-        for context in times.iter().map(ExploredTime::context) {
-            names.entry(context).or_insert_with(|| {
-                let frames = context.1.map(|stack| symbols.frames(stack));
-                let line = symbols.line(&frames.unwrap_or_default());
-                format!("{} at {line}", context.0.name())
-            });
-        }
         Ok(Self {
-            names,
+            names: point_names(&times, symbols),
             history,
             initial,
             times,
+            left_out,
             differing,
             paths: files.paths().to_vec(),
             first_contents,
@@ -176,12 +185,30 @@ impl RecordedStores {
     }
 }
 
+/// How each failure point of these times is named.
+fn point_names(times: &[ExploredTime], symbols: &mut dyn Symbols) -> FxHashMap<Context, String> {
+    let mut names = FxHashMap::default();
+    for context in times.iter().map(ExploredTime::context) {
+        names.entry(context).or_insert_with(|| {
+            let frames = context.1.map(|stack| symbols.frames(stack));
+            let line = symbols.line(&frames.unwrap_or_default());
+            format!("{} at {line}", context.0.name())
+        });
+    }
+    names
+}
+
 /// A failure point and what recoveries find there.
 #[derive(Clone)]
 struct Label {
     point: FailurePoint,
     holders: Arc<[Option<FileId>]>,
     start: Start,
+}
+
+/// Whether a file is about to be renamed.
+fn is_rename(event: &Event<'_>) -> bool {
+    matches!(event.kind, EventKind::Note { text } if text.starts_with(RENAME_NOTE))
 }
 
 fn explored(label: &Option<Label>, time: CrashTime) -> Option<ExploredTime> {

@@ -250,9 +250,24 @@ impl Explorer {
             let choices = choices.get(time).copied().unwrap_or(0);
             choices > MOST_CHOICES && has_many_states(*time) && !self.sampled.contains(*time)
         };
-        let found: Vec<u32> = times.iter().filter(is_new).collect();
+        let mut found: Vec<u32> = times.iter().filter(is_new).collect();
+        found.retain(|&time| self.open_places(path, time) > f64::from(MOST_CHOICES));
         self.sampled.unite(&found.iter().copied().collect());
         found
+    }
+
+    /// In how many places recovery could have read something else in a situation. Reads of one unit count at most as the logarithm of its
+    /// states: a line that is read byte by byte shows no more than one that is read at once.
+    fn open_places(&mut self, path: &Path, time: u32) -> f64 {
+        let choices = path.choices_by_unit(&self.behaviours, &self.versions, time);
+        let places = choices.into_iter().map(|(unit, reads)| {
+            let holder = self.versions.at(unit, time, &self.behaviours).holder;
+            let situations = &self.versions.situations;
+            let memory = situations.memory(time, Some(unit), &self.behaviours);
+            let states_log2 = memory.unit_states_log10(address(holder, unit.1)) / 2_f64.log10();
+            states_log2.min(f64::from(reads))
+        });
+        places.sum()
     }
 
     /// The units in which recovery could have read something else after a crash at `time` on its way to `end`, in order.

@@ -61,6 +61,7 @@ impl Exhaustive {
             }
         }
         self.gaps.extend(observation.gaps.iter().cloned());
+        self.is_contradicted |= observation.is_contradicted;
         let inputs = observation.other_inputs.iter();
         self.other_inputs.extend(inputs.cloned());
         if observation.reads.is_none() {

@@ -109,6 +109,20 @@ impl Exhaustive {
         });
     }
 
+    /// Wants the runs that have to be repeated.
+    pub fn want_repeats(&mut self) {
+        for point in self.repeats.take() {
+            if let Some(situation) = self.situation_of(&point) {
+                self.wanted.push(WantedCrash {
+                    point,
+                    situation,
+                    // It has passed.
+                    fails_anyway: false,
+                });
+            }
+        }
+    }
+
     /// The time of a crash that shows what recovery does after a node; `None` if all its times are sampled or have enough states.
     pub fn time_to_run(&self, explorer: &Explorer, node: NodeId) -> Option<u32> {
         let mut times = explorer.behaviours.times(node).iter();

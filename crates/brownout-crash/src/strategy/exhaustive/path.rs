@@ -5,7 +5,7 @@ use std::ops::Range;
 use brownout_model::PossibleMemory;
 use rustc_hash::FxHashMap;
 
-use super::behaviours::{Behaviours, NodeId, Read, ValueId};
+use super::behaviours::{Behaviours, Next, NodeId, Read, ValueId};
 use super::situations::narrow;
 use super::versions::{Unit, Versions};
 use crate::effect::address;
@@ -92,6 +92,24 @@ impl Path {
                 .flatten()
             {
                 *choices.entry(time).or_default() += 1;
+            }
+        }
+        choices
+    }
+
+    /// For each unit, how often recovery could have read something else of it in one situation.
+    pub fn choices_by_unit(
+        &self,
+        behaviours: &Behaviours,
+        versions: &Versions,
+        situation: u32,
+    ) -> FxHashMap<Unit, u32> {
+        let mut choices = FxHashMap::default();
+        for &node in &self.nodes {
+            let times = behaviours.choice_times(node);
+            let is_choice = times.is_some_and(|times| times.contains(situation));
+            if let (true, Next::Read(read)) = (is_choice, behaviours.next(node)) {
+                *choices.entry(versions.unit_of(read)).or_default() += 1;
             }
         }
         choices

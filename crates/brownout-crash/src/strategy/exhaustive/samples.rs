@@ -2,14 +2,20 @@
 //! as a whole, so that each of its lines doubles the number of states.
 //!
 //! In this order: everything kept, everything lost that can be lost, each unit alone lost, each alone kept, each alone with its last
-//! store torn (if stores can be), everything that was stored before some time, and then states at random.
+//! store torn (if stores can be), and everything that was stored before some time: first some of each kind, spread over all that there are,
+//! then others. Then follow states at random.
+
+use std::collections::HashSet;
 
 use brownout_model::{PmAddress, PossibleMemory, ReadClass, Tearing, Time};
 
+use super::budget::MOST_SAMPLES;
 use crate::strategy::xorshift;
 
-/// Samples of one kind, spread over all that there are.
+/// Samples of one kind that come first.
 const OF_EACH_KIND: usize = 32;
+/// Samples of one kind, at most.
+const MOST_OF_EACH_KIND: usize = MOST_SAMPLES as usize;
 
 const WORD: u64 = 8;
 const NEWEST: Time = Time(u64::MAX);
@@ -28,7 +34,7 @@ pub struct Samples {
 }
 
 /// How a state is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Sample {
     /// With what was stored before some time.
     Before(Time),
@@ -50,25 +56,36 @@ impl Samples {
         inside: Option<u64>,
         seed: u64,
     ) -> Self {
-        let numbers: Vec<usize> = (0..units.len()).collect();
-        let mut samples = vec![Sample::Before(NEWEST), Sample::Before(OLDEST)];
-        samples.extend(spread(&numbers).map(|&unit| Sample::Lost(unit)));
-        samples.extend(spread(&numbers).map(|&unit| Sample::Kept(unit)));
+        let mut stored: Vec<Time> = Vec::new();
         if inside.is_none() {
-            if crash.tearing() == Tearing::Words {
-                samples.extend(
-                    spread(&numbers).flat_map(|&unit| [0, 1].map(|rest| Sample::Torn(unit, rest))),
-                );
-            }
-            let mut stored: Vec<Time> =
-                units.iter().flat_map(|&unit| crash.losable(unit)).collect();
+            stored.extend(units.iter().flat_map(|&unit| crash.losable(unit)));
             stored.sort();
             stored.dedup();
-            // Before the first of them is what was stored when everything is lost.
-            let later = stored.get(1..).unwrap_or_default();
-            samples.extend(spread(later).map(|&time| Sample::Before(time)));
         }
-        samples.extend([Sample::Random; OF_EACH_KIND]);
+        let numbers: Vec<usize> = (0..units.len()).collect();
+        // Before the first of them is what was stored when everything is lost.
+        let later = stored.get(1..).unwrap_or_default();
+        let can_tear = inside.is_none() && crash.tearing() == Tearing::Words;
+        let mut samples = vec![Sample::Before(NEWEST), Sample::Before(OLDEST)];
+        for of_each in [OF_EACH_KIND, MOST_OF_EACH_KIND] {
+            let known: HashSet<Sample> = samples.iter().copied().collect();
+            let mut add = |sample: Sample| {
+                if !known.contains(&sample) {
+                    samples.push(sample);
+                }
+            };
+            let units = || spread(&numbers, of_each).copied();
+            units().for_each(|unit| add(Sample::Lost(unit)));
+            units().for_each(|unit| add(Sample::Kept(unit)));
+            if can_tear {
+                for unit in units() {
+                    add(Sample::Torn(unit, 0));
+                    add(Sample::Torn(unit, 1));
+                }
+            }
+            spread(later, of_each).for_each(|&time| add(Sample::Before(time)));
+        }
+        samples.extend([Sample::Random; MOST_OF_EACH_KIND]);
         Self {
             crash,
             units,
@@ -151,9 +168,9 @@ impl Iterator for Samples {
     }
 }
 
-/// At most [`OF_EACH_KIND`] of the elements, evenly spread.
-fn spread<T>(all: &[T]) -> impl Iterator<Item = &T> {
-    let count = all.len().min(OF_EACH_KIND);
+/// At most so many of the elements, evenly spread.
+fn spread<T>(all: &[T], most: usize) -> impl Iterator<Item = &T> {
+    let count = all.len().min(most);
     (0..count).map(move |number| &all[number * all.len() / count])
 }
 
@@ -184,11 +201,15 @@ mod tests {
         }
     }
 
-    /// The first two words of each line in all samples, after a store of both words to each line.
     fn sampled(tearing: Tearing) -> Vec<Vec<[u8; 2]>> {
+        sampled_of(LINES, tearing)
+    }
+
+    /// The first two words of each line in all samples, after a store of both words to each line.
+    fn sampled_of(lines: u64, tearing: Tearing) -> Vec<Vec<[u8; 2]>> {
         let mut run = StoreHistoryBuilder::new(Profile::ADR, tearing);
         let thread = run.add_thread();
-        for number in 0..LINES {
+        for number in 0..lines {
             let time = Time(number + 1);
             let by = Access { thread, time };
             run.store(by, line(number), &[1; 16], StoreKind::Cached);
@@ -197,14 +218,14 @@ mod tests {
         let end = *history.crash_times().last().unwrap();
         let zeros = |_: PmAddress, bytes: &mut [u8]| bytes.fill(0);
         let crash = PossibleMemory::new(Arc::new(zeros), history, end);
-        let units: Vec<PmAddress> = (0..LINES).map(line).collect();
+        let units: Vec<PmAddress> = (0..lines).map(line).collect();
         let words = |memory: &PossibleMemory, number| {
             let bytes = memory.may_read(line(number), 16).certain().unwrap();
             [bytes[0], bytes[8]]
         };
         let samples = Samples::new(crash, units, None, 1);
         samples
-            .map(|memory| (0..LINES).map(|number| words(&memory, number)).collect())
+            .map(|memory| (0..lines).map(|number| words(&memory, number)).collect())
             .collect()
     }
 
@@ -228,7 +249,24 @@ mod tests {
         expected.extend((0..lines).map(|number| alone(1, number)));
         expected.extend((1..lines).map(before));
         assert_eq!(samples[..expected.len()], expected);
-        assert_eq!(samples.len(), expected.len() + OF_EACH_KIND);
+        assert_eq!(samples.len(), expected.len() + MOST_OF_EACH_KIND);
+    }
+
+    #[test]
+    fn every_line_is_lost_alone_however_many_there_are() {
+        let lines = 3 * OF_EACH_KIND;
+        let samples = sampled_of(lines as u64, Tearing::Whole);
+        let lost_alone = |number: usize| {
+            let mut state = vec![[1; 2]; lines];
+            state[number] = [0; 2];
+            samples.iter().position(|sample| *sample == state)
+        };
+        let positions: Vec<usize> = (0..lines)
+            .map(|number| lost_alone(number).unwrap())
+            .collect();
+        // Those that are spread over all lines come first.
+        let first = positions.iter().filter(|&&at| at < 2 + OF_EACH_KIND);
+        assert_eq!(first.count(), OF_EACH_KIND);
     }
 
     #[test]

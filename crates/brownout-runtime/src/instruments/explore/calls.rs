@@ -127,7 +127,7 @@ fn is_private(nr: u32, args: &[u64; 6]) -> bool {
         // The kernel refuses to copy to anything else.
         linux::__NR_copy_file_range => !is_regular(c),
         linux::__NR_lseek | linux::__NR_getdents64 => has_own_position(a),
-        // Locks belong to what is open, which copies share.
+        // To wait for another process is not possible.
         linux::__NR_flock => b as u32 & (linux::LOCK_NB | linux::LOCK_UN) != 0,
         linux::__NR_ftruncate => explored_size(a) == Some(b),
         linux::__NR_fallocate => {
@@ -217,6 +217,7 @@ pub fn make(
 ) -> Outcome {
     match nr {
         linux::__NR_getpid | linux::__NR_gettid => Outcome::Done(u64::from(STATE.lock().id)),
+        linux::__NR_getppid => Outcome::Done(u64::from(STATE.lock().parent)),
         linux::__NR_kill | linux::__NR_tgkill => make(context, nr, to_this_process(nr, args)),
         linux::__NR_read
         | linux::__NR_pread64
@@ -243,11 +244,35 @@ pub fn make(
             outcome
         }
         linux::__NR_close => {
-            STATE.lock().own_descriptors.remove(&(args[0] as u32));
+            let mut state = STATE.lock();
+            state.own_descriptors.remove(&(args[0] as u32));
+            state.locks.release(args[0] as u32);
+            drop(state);
             make(context, nr, args)
         }
+        linux::__NR_flock => flock(context, args, make),
         _ => make(context, nr, args),
     }
+}
+
+/// Locks a file, or unlocks it. Which locks there are is up to the system as long as the process is the only one.
+fn flock(
+    context: &mut Context,
+    args: [u64; 6],
+    make: impl FnOnce(&mut Context, u32, [u64; 6]) -> Outcome,
+) -> Outcome {
+    let [fd, operation, ..] = args;
+    let Some(stat) = sys::fstat(fd as i32) else {
+        return make(context, linux::__NR_flock, args);
+    };
+    if !STATE.lock().was_forked
+        && let Outcome::Done(raw) = make(context, linux::__NR_flock, args)
+        && is_err(raw)
+    {
+        return Outcome::Done(raw);
+    }
+    let file = (stat.st_dev, stat.st_ino);
+    Outcome::Done(STATE.lock().locks.apply(fd as u32, file, operation as u32))
 }
 
 /// The arguments of a call that sends a signal to this process, with the ids that it really has.

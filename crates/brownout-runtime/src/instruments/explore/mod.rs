@@ -18,6 +18,7 @@
 
 mod calls;
 mod file_reads;
+mod locks;
 mod mailbox;
 mod mapping;
 mod open_bytes;
@@ -38,7 +39,9 @@ use crate::wire;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use brownout_ring::explore::{QUESTION_BYTES, shared_effect};
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
+use locks::FileLocks;
 use mailbox::{Answer, Question};
 use open_bytes::ExploredFile;
 
@@ -52,8 +55,11 @@ struct State {
     was_forked: bool,
     /// Descriptors that were opened since, whose position is therefore not shared with another process.
     own_descriptors: BTreeSet<u32>,
-    /// The id that the process takes for its own: that of the one of which all others are copies.
+    /// The locks that the process has taken. Once it was forked, they are only noted here.
+    locks: FileLocks,
+    /// The ids that the process takes for its own and for that of its parent: those of the one of which all others are copies.
     id: u32,
+    parent: u32,
 }
 
 static ACTIVE: AtomicBool = AtomicBool::new(false);
@@ -61,7 +67,9 @@ static STATE: Lock<State> = Lock::new(State {
     files: Vec::new(),
     was_forked: false,
     own_descriptors: BTreeSet::new(),
+    locks: FileLocks::new(),
     id: 0,
+    parent: 0,
 });
 
 /// Whether the process is explored.
@@ -90,6 +98,23 @@ pub fn before_write(address: u64, len: u64) {
             }
         });
     }
+}
+
+/// The addresses around one in a candidate at which accesses need not be looked up: they can read or write no open bytes.
+pub fn settled(mapping: &Candidate, address: u64) -> Range<u64> {
+    // A store without the right to write has to fault.
+    if !(mapping.observes(true) && mapping.observes(false)) {
+        return address..address;
+    }
+    let first = mapping.file.offset;
+    let within = first..first + (mapping.end - mapping.start);
+    let mut state = STATE.lock();
+    let Some((_, file)) = state.file(mapping) else {
+        return address..address;
+    };
+    let settled = file.settled(offset_of(mapping, address), within);
+    let address_of = |offset: u64| mapping.start + (offset - first);
+    address_of(settled.start)..address_of(settled.end)
 }
 
 /// An instruction reads several mappings at once.
@@ -207,6 +232,7 @@ impl Instrument for ChosenLoads {
         let mut state = STATE.lock();
         state.files = open_bytes::read_table();
         state.id = sys::getpid();
+        state.parent = process::parent_pid();
         drop(state);
         mailbox::open(0);
         attend_all();

@@ -50,15 +50,14 @@ pub fn access_lookup(context: &mut Context) -> Resumption {
         context.pc = site.pc;
         return split::begin(context, site, size);
     }
-    context.areas.pm.near_start = mapping.start;
+    let near = match explore::is_active() {
+        true => explore::settled(&mapping, address),
+        false => mapping.start..mapping.end,
+    };
+    context.areas.pm.near_start = near.start;
+    context.areas.pm.near_len = near.end - near.start;
     // What is mapped here may have changed.
     context.areas.pm.lockset.renew();
-    // Every access to an explored file has to be looked up.
-    context.areas.pm.near_len = if explore::is_active() {
-        0
-    } else {
-        mapping.end - mapping.start
-    };
     context.areas.pm.near_delta = mapping.delta;
     context.areas.pm.near_stripe = mapping.stripe_delta();
     context.areas.pm.flush_delta = flush_delta(mapping.delta);
@@ -337,10 +336,15 @@ pub fn fault(context: &mut Context) -> bool {
 /// running the access again would only make it fault again.
 fn remembers_old_candidates(area: &PmArea) -> bool {
     let (near, gap) = (area.near_start, area.gap_start);
+    let near_end = near.wrapping_add(area.near_len);
     let near_changed = area.near_len != 0
         && !candidates::find(near).is_some_and(|candidate| {
-            (candidate.start, candidate.len(), candidate.delta)
-                == (near, area.near_len, area.near_delta)
+            // In an explored file, a part of the candidate is remembered.
+            let is_same = match explore::is_active() {
+                true => near_end <= candidate.end,
+                false => (candidate.start, candidate.end) == (near, near_end),
+            };
+            is_same && candidate.delta == area.near_delta
         });
     let gap_changed = area.gap_len != 0 && candidates::gap(gap) != (gap, gap + area.gap_len);
     near_changed || gap_changed

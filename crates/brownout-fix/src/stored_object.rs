@@ -13,7 +13,9 @@ use brownout_libraries::{MemoryEffect, StoredLength, converts_identifier, memory
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
-use crate::evaluation::{changes_own_address, order_matters, reads_object};
+use crate::evaluation::{
+    MemoryKind, changes_own_address, memory_read, order_matters, reads_object,
+};
 use crate::macros::MacroDefinitions;
 use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
@@ -34,6 +36,9 @@ pub(crate) struct StoredObject {
     /// The condition on which there is an object at all.
     pub guard: Option<String>,
 }
+
+/// What follows an expression of Rust that is to be taken for the slice that it is or points to.
+const WHOLE_SLICE: &str = "[..]";
 
 /// An expression of a statement that stores.
 struct StoreExpression<'s> {
@@ -82,6 +87,33 @@ impl StoredObject {
             });
         };
         chosen.object(source, line, statement, macros)
+    }
+
+    /// What the address, the length and the guard read from memory; `None` if that is not known.
+    pub fn memory_read(&self, language: SourceLanguage) -> Option<Vec<MemoryKind>> {
+        let mut found = Vec::new();
+        let texts = [
+            Some(&self.address),
+            self.length.as_ref(),
+            self.guard.as_ref(),
+        ];
+        for text in texts.into_iter().flatten() {
+            let tree = SourceTree::of_expression(text, language)?;
+            found.extend(memory_read(&tree, tree.expression()?));
+        }
+        Some(found)
+    }
+
+    /// Whether its length is that of the string which is there.
+    pub fn is_text(&self) -> bool {
+        let length = self.length.as_deref();
+        length.is_some_and(|length| length.starts_with("strlen("))
+    }
+
+    /// Whether it is a slice of Rust, of which only the length at run time is known.
+    pub fn is_slice(&self) -> bool {
+        let place = self.place.as_deref();
+        self.guard.is_some() || place.is_some_and(|place| place.ends_with(WHOLE_SLICE))
     }
 
     /// Whether a position says which of the stores of a statement is meant.

@@ -22,6 +22,7 @@ mod patched_trace;
 mod refusal;
 mod removal;
 mod repair;
+mod rust_receiver;
 mod span;
 mod statement;
 mod statement_part;

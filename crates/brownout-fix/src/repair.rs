@@ -552,7 +552,10 @@ impl<'a> RepairRequest<'a> {
                 .idioms
                 .find(deed, self.source, offset, self.one_line, self.macros);
             // A slice is no object that a reference to a sized type can be to.
-            found.filter(|idiom| !object.is_slice() || idiom.form != Form::Reference)
+            let is_nameless = object.is_nameless(self.source.language);
+            found.filter(|idiom| {
+                !is_nameless || !matches!(idiom.form, Form::Reference | Form::Place)
+            })
         };
         let call = |idiom: &Idiom| self.guarded(object, self.call(statement, idiom, object));
         if self.syncs {

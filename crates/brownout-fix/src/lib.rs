@@ -23,6 +23,7 @@ mod refusal;
 mod removal;
 mod repair;
 mod rust_receiver;
+mod signature;
 mod span;
 mod statement;
 mod statement_part;

@@ -161,7 +161,7 @@ pub fn tasks(
                 stack: first.clone(),
                 id: finding.id.clone(),
                 candidates,
-                is_pinned: true,
+                is_pinned: false,
             }])
         }
         other => Err(RepairRefusal::Rule(

@@ -6,6 +6,8 @@
 //! Can miss: a statement that is needed only on paths which the run did not take; the tests of the program have to show that
 //! (`--build 'make && make check'`).
 
+use std::path::Path;
+
 use brownout_fix::{AddedCounts, RepairRefusal, SourceRepair, remove_statement};
 use brownout_report::{Finding, Frame, Severity};
 
@@ -32,7 +34,7 @@ pub fn rank(finding: &Finding) -> Option<usize> {
 }
 
 /// Findings of this rule are about entries in a log.
-const LOG_RULE: &str = "tx-redundant-add";
+pub const LOG_RULE: &str = "tx-redundant-add";
 
 const NEEDED: RepairRefusal = RepairRefusal::Rule(
     "the statement is needed: without it, the trace shows another finding, or this one elsewhere",
@@ -102,9 +104,12 @@ impl<'a> Removals<'a> {
             }
             self.done.push(planned.clone());
         }
-        let patch = Patch::new(&[&planned]).unwrap_or_default();
+        let text = |path: &Path| self.sources.text(path);
+        let patch = Patch::new(&[&planned], &text).unwrap_or_default();
         Ok(FindingRepair {
             patch,
+            is_in_patch: self.builds,
+            planned: vec![planned],
             refusal: (!self.builds).then(|| SUGGESTED.to_owned()),
             is_suggestion: !self.builds,
             proof: match is_log_entry {
@@ -135,7 +140,7 @@ impl<'a> Removals<'a> {
         };
         let mut all: Vec<&PlannedRepair> = self.done.iter().collect();
         all.push(&planned);
-        match Patch::new(&all) {
+        match Patch::new(&all, &|path| self.sources.text(path)) {
             Ok(_) => Ok(planned),
             Err(_) => Err(IN_ANOTHER_REPAIR),
         }

@@ -138,7 +138,7 @@ fn type_of_variable(source: &SourceTree, node: Node<'_>) -> Option<String> {
             names.any(|part| part.kind() == "identifier" && source.text_of(part) == name)
         })
     };
-    let declarations = descendants(function).into_iter().filter(|declaration| {
+    let mut declarations = descendants(function).into_iter().filter(|declaration| {
         let kinds = [
             "parameter",
             "let_declaration",
@@ -151,7 +151,7 @@ fn type_of_variable(source: &SourceTree, node: Node<'_>) -> Option<String> {
             && declaration.start_byte() < node.start_byte()
             && (is_named(declaration) || names_without_field(source, *declaration, name))
     });
-    let Some(declaration) = declarations.last() else {
+    let Some(declaration) = declarations.next_back() else {
         let items = descendants(source.root()).into_iter();
         let mut statics = items.filter(|item| item.kind() == "static_item" && is_named(item));
         let taken = statics.next()?.child_by_field_name("type")?;

@@ -158,30 +158,7 @@ impl<'s> Statement<'s> {
                 }
                 Ok(edits)
             }
-            StatementPart::Arm => {
-                let (start, end) = (node.start_byte(), node.end_byte());
-                let outer = source.indent(start);
-                let indent = format!("{outer}{}", source.indent_unit());
-                let kinds = ["assignment_expression", "compound_assignment_expr"];
-                let has_value = !kinds.contains(&node.kind());
-                let lead = before.iter().map(|line| format!("{line}\n{indent}"));
-                let tail = after.iter().map(|line| format!("\n{indent}{line}"));
-                let (value, result) = match has_value {
-                    true => (declared(text), format!("\n{indent}{name}")),
-                    false => (String::new(), String::new()),
-                };
-                let mut edits = vec![
-                    Edit::insert(start, format!("{{\n{indent}")),
-                    Edit::insert(start, lead.collect::<String>()),
-                    Edit::insert(start, value).after(start, 0),
-                    Edit::insert(end, ";"),
-                    Edit::insert(end, tail.collect::<String>()).after(start, 0),
-                    Edit::insert(end, result).after(start, 1),
-                    Edit::insert(end, format!("\n{outer}}}")).after(start, 2),
-                ];
-                edits.retain(|edit| !edit.text.is_empty());
-                Ok(edits)
-            }
+            StatementPart::Arm => Ok(self.surround_arm(&declared(text), &name, before, after)),
             StatementPart::Tail => {
                 let whole = Self::whole(source, node);
                 let mut edits = whole.surround_whole(before, after, std::slice::from_ref(&name))?;
@@ -236,6 +213,39 @@ impl<'s> Statement<'s> {
             }
             StatementPart::Start(_) | StatementPart::Step => Err(refused()),
         }
+    }
+
+    /// The edits that give an arm of a `match` braces; `name` is the variable that `declared` declares for its value.
+    fn surround_arm(
+        &self,
+        declared: &str,
+        name: &str,
+        before: &[String],
+        after: &[String],
+    ) -> Vec<Edit> {
+        let (source, node) = (self.source, self.node);
+        let (start, end) = (node.start_byte(), node.end_byte());
+        let outer = source.indent(start);
+        let indent = format!("{outer}{}", source.indent_unit());
+        let kinds = ["assignment_expression", "compound_assignment_expr"];
+        let has_value = !kinds.contains(&node.kind());
+        let lead = before.iter().map(|line| format!("{line}\n{indent}"));
+        let tail = after.iter().map(|line| format!("\n{indent}{line}"));
+        let (value, result) = match has_value {
+            true => (declared.to_owned(), format!("\n{indent}{name}")),
+            false => (String::new(), String::new()),
+        };
+        let mut edits = vec![
+            Edit::insert(start, format!("{{\n{indent}")),
+            Edit::insert(start, lead.collect::<String>()),
+            Edit::insert(start, value).after(start, 0),
+            Edit::insert(end, ";"),
+            Edit::insert(end, tail.collect::<String>()).after(start, 0),
+            Edit::insert(end, result).after(start, 1),
+            Edit::insert(end, format!("\n{outer}}}")).after(start, 2),
+        ];
+        edits.retain(|edit| !edit.text.is_empty());
+        edits
     }
 
     /// Whether the function around it, of C++, returns a reference, or what its type is deduced to be.

@@ -145,6 +145,10 @@ mod tests {
         );
         let source = SourceTree::new("x.rs", "fn main() {}\n".to_owned()).unwrap();
         let edits = add(SYNC, &source, 0);
-        assert!(edits[0].text.contains("\nfn pm_sync(from: *const u8, size: usize) {\n"));
+        assert!(
+            edits[0]
+                .text
+                .contains("\nfn pm_sync(from: *const u8, size: usize) {\n")
+        );
     }
 }

@@ -327,12 +327,7 @@ pub fn repair_findings(
     all.retain(|repair| logs || !is_log_entry(repair));
     let done = (all.into_iter().cloned().collect(), outcome.counts);
     let mut removals = Removals::new(&sources, logs, done);
-    let removed = report.findings().iter();
-    let mut removed: Vec<&Finding> = removed
-        .filter(|finding| request.is_removed(finding))
-        .collect();
-    removed.sort_by_key(|finding| removals::rank(finding));
-    for finding in removed {
+    for finding in removed(report, request) {
         let known = recorded.iter().filter(|known| known.id == finding.id);
         let known: Vec<&Finding> = known.collect();
         findings.push(removals.try_removal(finding.clone(), &known, &mut proof)?);
@@ -352,6 +347,16 @@ pub fn repair_findings(
         sources,
         added_shown_by: Proof::Trace,
     })
+}
+
+/// The findings that removals cure, in the order in which these are tried.
+fn removed<'r>(report: &'r Report, request: FixRequest<'_>) -> Vec<&'r Finding> {
+    let found = report.findings().iter();
+    let mut found: Vec<&Finding> = found
+        .filter(|finding| request.is_removed(finding))
+        .collect();
+    found.sort_by_key(|finding| removals::rank(finding));
+    found
 }
 
 /// The findings of the trace, with complete stacks.

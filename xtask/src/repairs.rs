@@ -3,8 +3,8 @@
 //! Each program has its repair written beside the mistake, by hand: a line `// repair: CODE` is code of the repaired program alone,
 //! and a line that ends with `// broken` is one of the broken program alone. The broken program is checked and repaired, with the proof by
 //! running it, then with that by building it, and the patch is applied. What comes out must build without warnings, print what it printed
-//! before, yield no other findings than the program that was repaired by hand, and execute at most twice the flushes that the repair by
-//! hand adds.
+//! before, yield no other findings than the program that was repaired by hand, and execute at most twice the flushes and twice the fences
+//! that the repair by hand adds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ use crate::wrapper::Wrapper;
 const SHARED: [&str; 3] = ["pm.h", "pm.rs", "obj.h"];
 /// Findings of this rule are repaired if they are named.
 const TRANSIENT: &str = "transient-data";
-/// At most so many times the flushes of the repair by hand.
-const MOST_FLUSHES: u64 = 2;
+/// At most so many times the flushes, and the fences, of the repair by hand.
+const MOST_OPERATIONS: u64 = 2;
 
 pub fn run(mut args: Args) -> Result<()> {
     let filter = args.value("--filter")?.unwrap_or_default();
@@ -139,6 +139,7 @@ struct Checked {
     /// The rules of its findings, sorted.
     findings: Vec<String>,
     flushes: u64,
+    fences: u64,
 }
 
 impl Checked {
@@ -234,12 +235,22 @@ impl<'a> Case<'a> {
             hand.findings
         );
         let added = |checked: &Checked| checked.flushes.saturating_sub(found.flushes);
-        let (ours, theirs) = (added(&repaired), added(&hand));
-        ensure!(
-            ours <= MOST_FLUSHES * theirs.max(1),
-            "it adds {ours} flushes, and the repair by hand {theirs}"
-        );
-        Ok(format!("{ours} flushes added, {theirs} by hand"))
+        let fenced = |checked: &Checked| checked.fences.saturating_sub(found.fences);
+        for (what, ours, theirs) in [
+            ("flushes", added(&repaired), added(&hand)),
+            ("fences", fenced(&repaired), fenced(&hand)),
+        ] {
+            ensure!(
+                ours <= MOST_OPERATIONS * theirs.max(1),
+                "it adds {ours} {what}, and the repair by hand {theirs}"
+            );
+        }
+        let ours = (added(&repaired), fenced(&repaired));
+        let theirs = (added(&hand), fenced(&hand));
+        Ok(format!(
+            "{} flushes and {} fences added, {} and {} by hand",
+            ours.0, ours.1, theirs.0, theirs.1
+        ))
     }
 
     /// The running program shows each repair, too. Log entries are not tried in it.
@@ -345,6 +356,7 @@ impl<'a> Case<'a> {
         Ok(Checked {
             findings: rules,
             flushes: stat["events"]["flush"].as_u64().unwrap_or(0),
+            fences: stat["events"]["fence"].as_u64().unwrap_or(0),
         })
     }
 }

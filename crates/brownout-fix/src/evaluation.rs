@@ -29,6 +29,36 @@ struct AddressLoads<'s> {
     loads: Vec<Node<'s>>,
 }
 
+/// A kind of memory that an expression reads or a statement changes: a store to one kind does not change the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryKind {
+    /// A field of this name.
+    Field(String),
+    /// An element of an array, or what a pointer points to.
+    Element,
+}
+
+/// The memory that the value of an expression is computed from.
+pub(crate) fn memory_read(source: &SourceTree, value: Node<'_>) -> Vec<MemoryKind> {
+    let mut reads = AddressLoads {
+        source,
+        loads: Vec::new(),
+    };
+    reads.add_value(value);
+    let kinds = reads.loads.iter();
+    kinds
+        .filter_map(|load| memory_kind(source, *load))
+        .collect()
+}
+
+/// The kind of memory that an expression names, if it is not a variable.
+pub(crate) fn memory_kind(source: &SourceTree, place: Node<'_>) -> Option<MemoryKind> {
+    Some(match access(source, without_parentheses(place))? {
+        Access::Field(name) => MemoryKind::Field(name.to_owned()),
+        Access::Element => MemoryKind::Element,
+    })
+}
+
 /// Whether a store to a place can change what its address is computed from.
 pub(crate) fn changes_own_address<'s>(source: &'s SourceTree, place: Node<'s>) -> bool {
     let place = without_parentheses(place);
@@ -135,7 +165,7 @@ fn changed_variable<'s>(source: &'s SourceTree, node: Node<'_>) -> Option<&'s st
 }
 
 /// Whether a name is a variable of the function itself: a reference of C++ can be anything.
-fn is_local(statement: &Statement<'_>, name: &str) -> bool {
+pub(crate) fn is_local(statement: &Statement<'_>, name: &str) -> bool {
     let Some(function) = statement.function() else {
         return false;
     };
@@ -200,12 +230,26 @@ impl<'s> AddressLoads<'s> {
         }
     }
 
-    /// What the value of an expression is computed from.
+    /// What the value of an expression is computed from. That of an address reads less than that of the object.
     fn add_value(&mut self, value: Node<'s>) {
-        let source = self.source;
-        let accesses = descendants(value).into_iter();
-        self.loads
-            .extend(accesses.filter(|node| access(source, *node).is_some()));
+        let is_address = self.source.text_of(value).starts_with('&');
+        let operand = match value.kind() {
+            "sizeof_expression" => return,
+            "pointer_expression" if is_address => value.child_by_field_name("argument"),
+            "reference_expression" => value.child_by_field_name("value"),
+            _ => None,
+        };
+        if let Some(place) = operand {
+            return self.add_place(place);
+        }
+        if access(self.source, value).is_some() {
+            self.loads.push(value);
+        }
+        let mut cursor = value.walk();
+        let parts: Vec<Node<'s>> = value.named_children(&mut cursor).collect();
+        for part in parts {
+            self.add_value(part);
+        }
     }
 }
 

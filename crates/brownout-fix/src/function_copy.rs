@@ -6,7 +6,7 @@
 //!
 //! Refused: methods and templates, which belong to a type; functions with a variable number of arguments; calls through pointers;
 //! functions that give away their own address and call themselves, because what calls them is not known; functions of another file that
-//! cannot be named from the caller's.
+//! cannot be named from the caller's; functions with static variables, which the copy would not share.
 
 use std::ops::Range;
 
@@ -166,6 +166,10 @@ fn copy(statement: &Statement<'_>, edits: Vec<Edit>) -> Result<FunctionCopy, Rep
     if head.contains("...") {
         return refuse("takes a variable number of arguments");
     }
+    let mut inside = descendants(function).into_iter();
+    if inside.any(|node| node.start_byte() >= head_end && is_static(source, node)) {
+        return refuse("has a static variable, of which its copy would have another one");
+    }
     let named = name_node(source, function, &name).ok_or(RepairRefusal::NoSource)?;
     let uses = |within: Node<'_>| {
         let nodes = descendants(within).into_iter();
@@ -189,6 +193,20 @@ fn copy(statement: &Statement<'_>, edits: Vec<Edit>) -> Result<FunctionCopy, Rep
         name_at: named.byte_range(),
         edits,
     })
+}
+
+/// Whether a node declares a variable that outlives the call.
+fn is_static(source: &SourceTree, node: Node<'_>) -> bool {
+    let text = source.text_of(node);
+    match node.kind() {
+        "static_item" => true,
+        "storage_class_specifier" => matches!(
+            text,
+            "static" | "thread_local" | "_Thread_local" | "__thread"
+        ),
+        "macro_invocation" => callee(source, node).as_deref() == Some("thread_local"),
+        _ => false,
+    }
 }
 
 fn is_called(node: Node<'_>) -> bool {
@@ -371,6 +389,10 @@ mod tests {
             ),
             (
                 "void set(struct s *s)\n{\n\ts->x = 1; set(s);\n}\nvoid (*at)(struct s *) = set; void f(struct s *s)\n{\n\tset(s);\n}\n",
+                [3, 7],
+            ),
+            (
+                "void set(struct s *s)\n{\n\ts->x = 1; { static int calls; calls++; }\n}\nvoid f(struct s *s)\n{\n\tset(s);\n}\n",
                 [3, 7],
             ),
         ];

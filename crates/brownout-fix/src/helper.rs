@@ -20,16 +20,19 @@ const C_SYNC: &str = include_str!("../helpers/pm_sync.c");
 
 const RUST_WRITE_BACK: &str = include_str!("../helpers/pm_write_back.rust");
 
+const RUST_SYNC: &str = include_str!("../helpers/pm_sync.rust");
+
 /// The edits that add the helper of that name to a file, for a use at `offset`. None if the file has it.
 pub(crate) fn add(name: &str, source: &SourceTree, offset: usize) -> Vec<Edit> {
     if source.text.contains(&format!("{name}(")) {
         return Vec::new();
     }
     if source.language == SourceLanguage::Rust {
-        return vec![Edit::insert(
-            source.text.len(),
-            format!("\n{RUST_WRITE_BACK}"),
-        )];
+        let text = match name {
+            SYNC => RUST_SYNC,
+            _ => RUST_WRITE_BACK,
+        };
+        return vec![Edit::insert(source.text.len(), format!("\n{text}"))];
     }
     let (text, headers): (_, &[&str]) = match name {
         SYNC => (C_SYNC, &["stdlib.h", "sys/mman.h", "unistd.h"]),
@@ -139,6 +142,13 @@ mod tests {
         assert!(
             text.starts_with("fn main() {}\n\n/// Starts writing"),
             "{text}"
+        );
+        let source = SourceTree::new("x.rs", "fn main() {}\n".to_owned()).unwrap();
+        let edits = add(SYNC, &source, 0);
+        assert!(
+            edits[0]
+                .text
+                .contains("\nfn pm_sync(from: *const u8, size: usize) {\n")
         );
     }
 }

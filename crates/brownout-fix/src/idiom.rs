@@ -4,6 +4,8 @@
 //! and no stores. A repair uses one of them if it can be called where the repair is. Otherwise it uses libpmem or libpmemobj if
 //! the file includes their headers, and at last a helper of its own.
 //!
+//! A function is used only if it takes memory of no particular type, as its declaration shows.
+//!
 //! Can miss: idioms whose calls are inside macros that are not used in the file; helpers with other parameters than an object, a
 //! pointer, or a pointer and a length.
 
@@ -13,7 +15,9 @@ use brownout_libraries::{MemoryEffect, PoolNames, memory_effect, pool_names};
 use rustc_hash::FxHashSet;
 use tree_sitter::Node;
 
+use crate::hoisting::function_name;
 use crate::macros::MacroDefinitions;
+use crate::signature::{Signature, Taken};
 use crate::statement::Statement;
 use crate::stored_object::{arguments, callee};
 use crate::syntax::{SourceLanguage, SourceTree, ancestors, descendants};
@@ -49,6 +53,8 @@ struct CalledName {
 pub struct Idioms {
     names: BTreeMap<(String, bool), CalledName>,
     seen: FxHashSet<(String, u32, Option<u32>, CallEffect)>,
+    /// What the functions take in which events happened.
+    signatures: BTreeMap<String, Signature>,
 }
 
 /// What a call takes.
@@ -100,6 +106,7 @@ impl Idioms {
         if !self.seen.insert(key) {
             return;
         }
+        self.note_signature(source, line, column);
         let offset = column.and_then(|_| source.offset(line, column));
         for call in calls_at(source, line, column, offset) {
             let Some(name) = callee(source, call) else {
@@ -129,6 +136,23 @@ impl Idioms {
         }
     }
 
+    /// Notes what the function around a position takes.
+    fn note_signature(&mut self, source: &SourceTree, line: u32, column: Option<u32>) {
+        let Ok(statement) = Statement::at(source, line, column) else {
+            return;
+        };
+        let Some(function) = statement.function() else {
+            return;
+        };
+        let nodes = descendants(function).into_iter();
+        let mut declarators =
+            nodes.filter(|node| matches!(node.kind(), "function_declarator" | "function_item"));
+        let signature = declarators.next();
+        let signature = signature.and_then(|node| Signature::of(source, node));
+        let name = function_name(source, function);
+        self.signatures.extend(name.zip(signature));
+    }
+
     /// The call that does this and can be made at a position of a file. `one_line`: what is flushed is in one cache line.
     pub(crate) fn find(
         &self,
@@ -151,7 +175,7 @@ impl Idioms {
         let candidates = self.names.iter().filter(|(_, called)| does(called));
         let usable = candidates.filter_map(|((name, _), called)| {
             let mut idiom = idiom(name, called, deed, macros)?;
-            idiom.form = declared_form(&idiom, source)?;
+            idiom.form = self.declared_form(&idiom, source)?;
             idiom.name = format!("{}{name}", namespace(name, source, offset)?);
             let fits = one_line || !matches!(idiom.form, Form::Pointer | Form::Place);
             let is_visible = is_visible(name, source, offset, macros);
@@ -165,6 +189,35 @@ impl Idioms {
         });
         let best = usable.max_by_key(|(rank, _)| *rank);
         best.map(|(_, idiom)| idiom)
+    }
+
+    /// The form of an idiom, as far as its declaration shows that. `None` if the function takes something else.
+    fn declared_form(&self, idiom: &Idiom, source: &SourceTree) -> Option<Form> {
+        let is_flush = matches!(idiom.form, Form::Pointer | Form::Range);
+        if !is_flush || idiom.bang {
+            return Some(idiom.form);
+        }
+        let declared = declarations(&idiom.name, source);
+        let Some(function) = declared.first() else {
+            // A header may declare it, and another file define it.
+            if let Some(signature) = self.signatures.get(&idiom.name) {
+                let form = form_of(idiom.form, signature)?;
+                return Some(in_language(form, source.language));
+            }
+            let is_address = idiom
+                .example
+                .as_ref()
+                .is_some_and(|text| text.starts_with('&'));
+            let is_known = idiom.form == Form::Range || is_address || idiom.name.starts_with('_');
+            // A function of C++ may take a reference, one of Rust anything.
+            return match source.language {
+                SourceLanguage::C => Some(idiom.form),
+                SourceLanguage::Cpp => is_known.then_some(idiom.form),
+                SourceLanguage::Rust => idiom.name.starts_with('_').then_some(idiom.form),
+            };
+        };
+        let form = form_of(idiom.form, &Signature::of(source, *function)?)?;
+        Some(in_language(form, source.language))
     }
 }
 
@@ -288,51 +341,21 @@ fn declarations<'s>(name: &str, source: &'s SourceTree) -> Vec<Node<'s>> {
     found.collect()
 }
 
-/// The form of an idiom, as far as its declaration shows that. `None` if the function takes something else.
-fn declared_form(idiom: &Idiom, source: &SourceTree) -> Option<Form> {
-    let is_flush = matches!(idiom.form, Form::Pointer | Form::Range);
-    if !is_flush || idiom.bang {
-        return Some(idiom.form);
+/// A reference of C++ is given the object itself.
+fn in_language(form: Form, language: SourceLanguage) -> Form {
+    match (form, language) {
+        (Form::Reference, SourceLanguage::C | SourceLanguage::Cpp) => Form::Place,
+        _ => form,
     }
-    let declared = declarations(&idiom.name, source);
-    let Some(function) = declared.first() else {
-        let is_address = idiom
-            .example
-            .as_ref()
-            .is_some_and(|text| text.starts_with('&'));
-        let is_known = idiom.form == Form::Range || is_address || idiom.name.starts_with('_');
-        // A function of C++ may take a reference, one of Rust anything.
-        return match source.language {
-            SourceLanguage::C => Some(idiom.form),
-            SourceLanguage::Cpp => is_known.then_some(idiom.form),
-            SourceLanguage::Rust => idiom.name.starts_with('_').then_some(idiom.form),
-        };
-    };
-    let list = function.child_by_field_name("parameters")?;
-    let mut cursor = list.walk();
-    let first = list
-        .named_children(&mut cursor)
-        .find(|node| node.kind().contains("parameter"))?;
-    let text = source.text_of(first);
-    if source.language != SourceLanguage::Rust {
-        return match (text.contains('&'), text.contains('*'), idiom.form) {
-            (true, false, Form::Pointer) => Some(Form::Place),
-            (false, true, form) => Some(form),
-            _ => None,
-        };
-    }
-    let taken = first.child_by_field_name("type")?;
-    let taken = source.text_of(taken);
-    let generic = function.child_by_field_name("type_parameters");
-    let generic = generic.map_or("", |generic| source.text_of(generic));
-    let is_generic = |name: &str| {
-        let mut words = generic.split(|c: char| !c.is_alphanumeric() && c != '_');
-        !name.is_empty() && words.any(|word| word == name)
-    };
-    let referred = taken.strip_prefix('&').map(str::trim);
-    match (referred, idiom.form) {
-        (Some(referred), Form::Pointer) => is_generic(referred).then_some(Form::Reference),
-        (None, form) => taken.starts_with('*').then_some(form),
+}
+
+/// The form in which a function with this signature is called. `None` if it takes something else.
+fn form_of(form: Form, signature: &Signature) -> Option<Form> {
+    match (&signature.parameters[..], form) {
+        ([Taken::Bytes], Form::Pointer) | ([Taken::Bytes, Taken::Number], Form::Range) => {
+            Some(form)
+        }
+        ([Taken::Object], Form::Pointer) => Some(Form::Reference),
         _ => None,
     }
 }
@@ -508,6 +531,33 @@ mod tests {
             &MacroDefinitions::default(),
         );
         assert_eq!(found, None);
+    }
+
+    #[test]
+    fn a_function_that_takes_something_else_is_no_idiom() {
+        let found = |parameters: &str, arguments: &str| {
+            let text = format!(
+                "void put(struct s *s)\n{{\n\ts->x = 1;\n\tpersist({arguments});\n}}\nvoid persist({parameters});\n"
+            );
+            let helper = format!("void persist({parameters})\n{{\n\tclwb(0);\n}}\n");
+            let helper = SourceTree::new("y.c", helper).unwrap();
+            let source = SourceTree::new(
+                "x.c",
+                text.replace(&format!("void persist({parameters});\n"), ""),
+            )
+            .unwrap();
+            let mut idioms = Idioms::default();
+            idioms.observe(&helper, 3, Some(2), CallEffect::Flush);
+            idioms.observe(&source, 4, Some(2), CallEffect::Flush);
+            let offset = source.offset(3, None).unwrap();
+            let macros = MacroDefinitions::default();
+            let found = idioms.find(Deed::Flush, &source, offset, true, &macros);
+            found.map(|idiom| idiom.form)
+        };
+        assert_eq!(found("void *p, size_t n", "s, 8"), Some(Form::Range));
+        assert_eq!(found("struct s *s, int level", "s, 8"), None);
+        assert_eq!(found("struct s *s", "s"), None);
+        assert_eq!(found("void *p, struct pool *q", "s, q"), None);
     }
 
     #[test]

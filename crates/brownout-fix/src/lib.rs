@@ -22,6 +22,8 @@ mod patched_trace;
 mod refusal;
 mod removal;
 mod repair;
+mod rust_receiver;
+mod signature;
 mod span;
 mod statement;
 mod statement_part;

@@ -81,6 +81,14 @@ pub enum RepairRefusal {
         object: String,
     },
     #[error(
+        "what `{object}` at line {line} of {file} is depends on memory that can change before the store; add it to the log by hand, right before the store"
+    )]
+    NotLogged {
+        file: String,
+        line: u32,
+        object: String,
+    },
+    #[error(
         "no object of which the length is known covers what the loop around line {line} of {file} stores; insert the flush after the loop by hand"
     )]
     NotCovered { file: String, line: u32 },

@@ -134,9 +134,7 @@ impl<'a> RepairRequest<'a> {
             return self.after_loop(&statement, object);
         }
         if self.operation == RepairOperation::Log {
-            let code = vec![self.log(&object)];
-            let edits = statement.insert_before(&code)?;
-            return Ok(self.done(&statement, edits, code, RepairOperation::Log));
+            return self.logged(&statement, object);
         }
         let is_own = self.called.is_empty();
         let merged = is_own.then(|| group(&statement, &object, self.macros, self.has_stores));
@@ -145,6 +143,41 @@ impl<'a> RepairRequest<'a> {
         }
         let (object, edits, lead) = self.save(&statement, object)?;
         self.flushed(&statement, &[object], edits, lead)
+    }
+
+    /// Adds an object to the log before a statement. What the address or the length is computed from must be the same there as at the
+    /// store, and what has an effect must not be evaluated twice.
+    fn logged(
+        &self,
+        statement: &Statement<'_>,
+        object: StoredObject,
+    ) -> Result<SourceRepair, RepairRefusal> {
+        let is_early = !self.called.is_empty() && self.reads_memory(&object);
+        if is_early || object.is_text() {
+            return Err(RepairRefusal::NotLogged {
+                file: self.source.path.clone(),
+                line: self.line,
+                object: object.place.unwrap_or(object.address),
+            });
+        }
+        let (object, mut edits, mut code) = self.save(statement, object)?;
+        let call = self.log(&object);
+        // A repair that flushes after the statement saves the address by the same edit.
+        if statement.is_in_block() && !code.is_empty() {
+            edits.extend(statement.insert_before(&code)?);
+            edits.extend(statement.insert_before(std::slice::from_ref(&call))?);
+            code.push(call);
+        } else {
+            code.push(call);
+            edits.extend(statement.insert_before(&code)?);
+        }
+        Ok(self.done(statement, edits, code, RepairOperation::Log))
+    }
+
+    /// Whether what an object is depends on memory, or that is not known.
+    fn reads_memory(&self, object: &StoredObject) -> bool {
+        let read = object.memory_read(self.source.language);
+        read.is_none_or(|read| !read.is_empty())
     }
 
     /// Flushes objects after a statement.
@@ -382,13 +415,21 @@ impl<'a> RepairRequest<'a> {
         let sites = sites.chain(std::iter::once((self.source, self.line, self.column)));
         for (source, line, column) in sites {
             let outside = Statement::at(source, line, column)?;
-            let hoisted = hoisting::in_caller(&object, &inside, &outside, line, column);
-            object = match hoisted {
+            // An entry in a log comes before the call.
+            let is_after = self.operation != RepairOperation::Log;
+            let hoisted = |object: &StoredObject| {
+                let found = hoisting::in_caller(object, &inside, &outside, line, column)?;
+                match is_after && hoisting::changes(object, &inside, &outside, line, column) {
+                    true => Err(hoisting::not_in_caller(object, &inside)),
+                    false => Ok(found),
+                }
+            };
+            object = match hoisted(&object) {
                 Ok(object) => object,
                 Err(refusal) => {
                     // One object may cover what a loop of the callee stores.
                     let (_, range) = covering(&object, &inside).ok_or(refusal)?;
-                    hoisting::in_caller(&range, &inside, &outside, line, column)?
+                    hoisted(&range)?
                 }
             };
             inside = outside;
@@ -511,7 +552,10 @@ impl<'a> RepairRequest<'a> {
                 .idioms
                 .find(deed, self.source, offset, self.one_line, self.macros);
             // A slice is no object that a reference to a sized type can be to.
-            found.filter(|idiom| object.guard.is_none() || idiom.form != Form::Reference)
+            let is_nameless = object.is_nameless(self.source.language);
+            found.filter(|idiom| {
+                !is_nameless || !matches!(idiom.form, Form::Reference | Form::Place)
+            })
         };
         let call = |idiom: &Idiom| self.guarded(object, self.call(statement, idiom, object));
         if self.syncs {

@@ -297,3 +297,24 @@ fn stores_that_the_debug_information_does_not_distinguish_are_all_flushed() {
     let both = "\ts->a = 3; pm_write_back(&s->a, sizeof(s->a)); s->b = 4; pm_write_back(&s->b, sizeof(s->b));\n}\n";
     assert!(repaired(6).contains(both), "{}", repaired(6));
 }
+
+#[test]
+fn a_log_entry_evaluates_an_effect_once() {
+    let text =
+        "#include <libpmemobj.h>\nvoid f(long *p)\n{\n\t*p++ = 1;\n\tstrcpy(name, text);\n}\n";
+    let logged = |line| {
+        Example {
+            path: "x.c",
+            text,
+            at: (line, None),
+            operation: RepairOperation::Log,
+        }
+        .repaired(|_, _| ())
+    };
+    let repaired = logged(4).unwrap();
+    let saved = "\t__typeof__(*p++) *pm_stored_4 = &(*p++);\n";
+    assert!(repaired.contains(saved), "{repaired}");
+    let entry = "(pm_stored_4, sizeof(*pm_stored_4));\n\t*pm_stored_4 = 1;\n";
+    assert!(repaired.contains(entry), "{repaired}");
+    assert!(matches!(logged(5), Err(RepairRefusal::NotLogged { .. })));
+}

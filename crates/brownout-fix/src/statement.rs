@@ -44,7 +44,9 @@ fn closed_part(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "return_statement" | "return_expression" | "co_return_statement" => "a return statement",
         "if_statement" | "while_statement" | "switch_statement" | "if_expression"
-        | "while_expression" | "match_expression" | "do_statement" => "a condition",
+        | "while_expression" | "match_expression" | "match_pattern" | "do_statement" => {
+            "a condition"
+        }
         "for_statement" | "for_range_loop" | "for_expression" => "the head of a loop",
         "field_initializer_list" => "the initialiser list of a constructor",
         _ => return None,
@@ -95,6 +97,13 @@ impl<'s> Statement<'s> {
                     line,
                     part,
                 });
+            }
+            if StatementPart::is_arm(node) {
+                let part = StatementPart::Arm;
+                return match node.has_error() {
+                    true => Err(not_parsed()),
+                    false => Ok(Self { node, source, part }),
+                };
             }
             let parent_is_block = node.parent().is_some_and(|up| BLOCKS.contains(&up.kind()));
             let is_tail = source.language == SourceLanguage::Rust
@@ -248,6 +257,13 @@ impl<'s> Statement<'s> {
         }
         let parent = outer.parent();
         let in_block = parent.is_some_and(|parent| BLOCKS.contains(&parent.kind()));
+        if self.follows_open_statement(outer) {
+            return Err(RepairRefusal::NoPlace {
+                file: source.path.clone(),
+                line: source.line_of(node.start_byte()),
+                part: "the statement behind a macro, which may be a loop or condition without braces,",
+            });
+        }
         if in_block {
             return Ok(self.surround_in_block(before, after, last));
         }
@@ -294,6 +310,33 @@ impl<'s> Statement<'s> {
         Ok(edits)
     }
 
+    /// Whether what stands before a statement of C or C++ does not end: a macro whose definition begins a statement, which the statement
+    /// is then a part of.
+    fn follows_open_statement(&self, node: Node<'_>) -> bool {
+        let source = self.source;
+        let mut before = node.prev_sibling();
+        while let Some(comment) = before.filter(|node| node.kind() == "comment") {
+            before = comment.prev_sibling();
+        }
+        let Some(before) = before.filter(|_| source.language != SourceLanguage::Rust) else {
+            return self.is_taken_for_declaration();
+        };
+        let text = source.text_of(before).trim_end();
+        let is_open = before.kind() == "expression_statement" && !text.ends_with(';');
+        before.is_error() || is_open || self.is_taken_for_declaration()
+    }
+
+    /// Whether it is a macro and a call that together look like a declaration: `FOR_EACH(n) set(n);`.
+    fn is_taken_for_declaration(&self) -> bool {
+        let (node, language) = (self.node, self.source.language);
+        let taken = node.child_by_field_name("type").map(|taken| taken.kind());
+        let declared = node.child_by_field_name("declarator");
+        let is_function = declared.is_some_and(|node| node.kind() == "function_declarator");
+        node.kind() == "declaration"
+            && (taken == Some("macro_type_specifier")
+                || (language == SourceLanguage::C && is_function))
+    }
+
     fn surround_in_block(&self, before: &[String], after: &[String], last: &[String]) -> Vec<Edit> {
         let (source, node) = (self.source, self.node);
         let indent = source.indent(node.start_byte()).to_owned();
@@ -310,12 +353,7 @@ impl<'s> Statement<'s> {
                 .collect();
             edits.push(Edit::insert(node.start_byte(), lead));
         }
-        let end = self.end_with_comment(node);
-        // Several statements on a line stay there.
-        let gap = match end == node.end_byte() && self.shares_its_line() {
-            true => " ".to_owned(),
-            false => format!("\n{indent}"),
-        };
+        let (end, gap) = self.end_and_gap();
         for (lines, step) in [(after, 0), (last, 1)] {
             let tail: String = lines.iter().map(|line| format!("{gap}{line}")).collect();
             let edit = Edit::insert(end, tail);
@@ -323,6 +361,16 @@ impl<'s> Statement<'s> {
         }
         edits.retain(|edit| !edit.text.is_empty());
         edits
+    }
+
+    /// Where code after the statement goes, and what separates it. Several statements on a line stay there.
+    pub(crate) fn end_and_gap(&self) -> (usize, String) {
+        let end = self.end_with_comment(self.node);
+        let gap = match end == self.node.end_byte() && self.shares_its_line() {
+            true => " ".to_owned(),
+            false => format!("\n{}", self.source.indent(self.node.start_byte())),
+        };
+        (end, gap)
     }
 
     /// Whether nothing but blanks stands before it on its line.
@@ -542,6 +590,29 @@ mod tests {
                 matches!(refused, RepairRefusal::NoPlace { .. }),
                 "{refused}"
             );
+        }
+    }
+
+    #[test]
+    fn the_body_of_a_macro_without_braces_is_refused() {
+        let heads = [
+            "FOR_EACH(n, list)",
+            "FOR_EACH(n)",
+            "FOR_EACH(n, list) /* all */",
+            "FOREVER",
+            "FOR_EACH(struct n *, n, list)",
+        ];
+        for head in heads {
+            for code in ["n->x = 1;", "set(n);"] {
+                let text = format!("void f(void)\n{{\n\tg();\n\t{head}\n\t\t{code}\n\th();\n}}\n");
+                let done = after_column("x.c", &text, 5, Some(3));
+                assert!(done.is_err(), "{done:?}");
+            }
+        }
+        let text =
+            "void f(void)\n{\n\tFOR_EACH(n, list) {\n\t\tn->x = 1;\n\t}\n\tTHEN;\n\tn->y = 1;\n}\n";
+        for (line, column) in [(4, 3), (7, 2)] {
+            after_column("x.c", text, line, Some(column)).unwrap();
         }
     }
 

@@ -13,8 +13,11 @@ use brownout_libraries::{MemoryEffect, StoredLength, converts_identifier, memory
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
-use crate::evaluation::{changes_own_address, order_matters, reads_object};
+use crate::evaluation::{
+    MemoryKind, changes_own_address, memory_read, order_matters, reads_object,
+};
 use crate::macros::MacroDefinitions;
+use crate::rust_receiver::{Receiver, StoringMethod, WHOLE_SLICE};
 use crate::span::{SourceSpan, StoreSpan};
 use crate::statement::Statement;
 use crate::statement_part::is_conditional;
@@ -48,6 +51,8 @@ enum StoreTarget<'s> {
     Place(Node<'s>),
     /// An expression of a pointer, and of a number of bytes.
     Bytes(Node<'s>, Length<'s>),
+    /// What a method of Rust is called on, which may only refer to the object.
+    Receiver(Node<'s>, Receiver),
     /// A macro, with its object and what was substituted for.
     Macro(StoredObject),
 }
@@ -82,6 +87,36 @@ impl StoredObject {
             });
         };
         chosen.object(source, line, statement, macros)
+    }
+
+    /// What the address, the length and the guard read from memory; `None` if that is not known.
+    pub fn memory_read(&self, language: SourceLanguage) -> Option<Vec<MemoryKind>> {
+        let mut found = Vec::new();
+        let texts = [
+            Some(&self.address),
+            self.length.as_ref(),
+            self.guard.as_ref(),
+        ];
+        for text in texts.into_iter().flatten() {
+            let tree = SourceTree::of_expression(text, language)?;
+            found.extend(memory_read(&tree, tree.expression()?));
+        }
+        Some(found)
+    }
+
+    /// Whether its length is that of the string which is there.
+    pub fn is_text(&self) -> bool {
+        let length = self.length.as_deref();
+        length.is_some_and(|length| length.starts_with("strlen("))
+    }
+
+    /// Whether it is an object of Rust that cannot be named as such: a slice, or what only a pointer is known of.
+    pub fn is_nameless(&self, language: SourceLanguage) -> bool {
+        let place = self.place.as_deref();
+        let is_whole_slice = place.is_some_and(|place| place.ends_with(WHOLE_SLICE));
+        let has_only_pointer = place.is_none() && self.address.ends_with(".as_ptr()");
+        self.guard.is_some()
+            || (language == SourceLanguage::Rust && (is_whole_slice || has_only_pointer))
     }
 
     /// Whether a position says which of the stores of a statement is meant.
@@ -307,10 +342,14 @@ fn call_target<'s>(
         "store" | "exchange" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and"
         | "fetch_xor" => {
             let function = call.child_by_field_name("function")?;
-            function
+            let object = function
                 .child_by_field_name("argument")
-                .filter(|_| function.kind() == "field_expression")
-                .map(StoreTarget::Place)
+                .filter(|_| function.kind() == "field_expression")?;
+            let operator = function.child_by_field_name("operator");
+            match operator.is_some_and(|operator| source.text_of(operator) == "->") {
+                true => bytes(object, Length::Pointee),
+                false => Some(StoreTarget::Place(object)),
+            }
         }
         _ => {
             let texts: Vec<&str> = arguments.iter().map(|node| source.text_of(*node)).collect();
@@ -384,13 +423,24 @@ fn rust_call<'s>(
         }
         (
             "store" | "swap" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and",
-            Some(place),
+            Some(receiver),
             [_, _],
-        ) => Some(StoreTarget::Place(place)),
-        ("copy_from_slice" | "fill" | "clone_from_slice", Some(place), [_]) => {
-            Some(StoreTarget::Place(place))
+        ) => Some(receiver_target(source, receiver, StoringMethod::Atomic)),
+        ("copy_from_slice" | "fill" | "clone_from_slice", Some(receiver), [_]) => {
+            Some(receiver_target(source, receiver, StoringMethod::Slice))
         }
         _ => None,
+    }
+}
+
+fn receiver_target<'s>(
+    source: &SourceTree,
+    receiver: Node<'s>,
+    method: StoringMethod,
+) -> StoreTarget<'s> {
+    match Receiver::of(source, receiver, method) {
+        Receiver::Object => StoreTarget::Place(receiver),
+        other => StoreTarget::Receiver(receiver, other),
     }
 }
 
@@ -427,6 +477,18 @@ impl StoreExpression<'_> {
         }
         match &self.target {
             StoreTarget::Macro(object) => Ok(object.clone()),
+            StoreTarget::Receiver(receiver, kind) => {
+                refuse_changed(&[*receiver])?;
+                let text = source.text_of(*receiver);
+                match has_effect(source, *receiver) {
+                    true => Err(RepairRefusal::Changes {
+                        file: source.path.clone(),
+                        line,
+                        object: text.to_owned(),
+                    }),
+                    false => Ok(kind.object(text)),
+                }
+            }
             StoreTarget::Place(place) => {
                 refuse_changed(&[*place])?;
                 let mut object = place_object(source, *place, line, macros)?;
@@ -567,6 +629,13 @@ fn place_object(
         inner = child;
     }
     let text = source.text_of(inner).to_owned();
+    // A macro without a semicolon before `*p = 1` looks like a product.
+    if inner.kind() == "binary_expression" {
+        return Err(RepairRefusal::NoStore {
+            file: source.path.clone(),
+            line,
+        });
+    }
     let pointer = match inner.kind() {
         "pointer_expression" if text.starts_with('*') => inner.child_by_field_name("argument"),
         "unary_expression" if text.starts_with('*') => inner.named_child(0),

@@ -111,6 +111,15 @@ fn calls_of_other_functions_are_no_stores() {
 }
 
 #[test]
+fn a_macro_before_a_store_is_no_factor() {
+    let refused = object("x.c", "FOR_EACH(p) *p = 1;", None).unwrap_err();
+    assert!(
+        matches!(refused, RepairRefusal::NoStore { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_variable_of_cpp_can_be_a_reference() {
     assert_eq!(
         object("x.cpp", "word += 1;", None).unwrap().address,
@@ -125,6 +134,9 @@ fn methods_of_atomics_store_to_their_object() {
         object("x.cpp", "p->n.store(1);", None).unwrap().address,
         "&p->n"
     );
+    let through = object("x.cpp", "p->store(1);", None).unwrap();
+    let found = (through.address.as_str(), through.length.as_deref());
+    assert_eq!(found, ("p", Some("sizeof(*p)")));
 }
 
 #[test]
@@ -139,7 +151,7 @@ fn rust_stores_go_through_places_and_pointers() {
     );
     assert_eq!(
         rust("head.store(1, Ordering::Release);").address,
-        "&raw const head"
+        "head.as_ptr()"
     );
     assert_eq!(rust("std::ptr::write_volatile(p, 1);").address, "p");
 }

@@ -283,7 +283,7 @@ impl Threads {
 #[cfg(test)]
 mod tests {
     use brownout_model::{Profile, Tracker};
-    use brownout_trace::EventIndex;
+    use brownout_trace::{EventIndex, ThreadId};
 
     use super::*;
     use crate::lifetimes::Knowledge;

@@ -47,6 +47,8 @@ pub struct Subject {
     pub model: Option<String>,
     /// The patterns that select the persistent files; empty if they were found automatically.
     pub patterns: Vec<String>,
+    /// The options of the crash test and of the configuration file, by which it can be repeated.
+    pub crash_options: Vec<String>,
 }
 
 /// A finding that the user has suppressed.
@@ -71,10 +73,10 @@ impl Report {
         }
     }
 
-    /// Notes how findings can be repaired; those that are not named lose what was known before.
-    pub fn set_fixes(&mut self, mut fix: impl FnMut(&FindingId) -> Option<SourceFix>) {
-        for finding in &mut self.findings {
-            finding.fix = fix(&finding.id);
+    /// Notes how a finding can be repaired, in place of what was known before.
+    pub fn set_fix(&mut self, id: &FindingId, fix: Option<SourceFix>) {
+        if let Some(finding) = self.findings.iter_mut().find(|finding| finding.id == *id) {
+            finding.fix = fix;
         }
     }
 

@@ -65,6 +65,8 @@ pub enum Failure {
         "the repairs of two findings change the same part of a file; repair one of them first: `brownout fix DIR FINDING`"
     )]
     RepairsConflict,
+    #[error("whether git can restore `{}` is not known ({why}); let git read its repository, or give --force", path.display())]
+    GitFailed { path: PathBuf, why: String },
     #[error("`{}` has changed while it was being repaired; nothing was changed", path.display())]
     SourceChanged { path: PathBuf },
     #[error("`{}` has uncommitted changes or is not tracked by git; commit it, or give --force", path.display())]

@@ -109,8 +109,11 @@ fn summary(repairs: &Repairs, repaired: usize) -> Vec<String> {
             added.join(" and ")
         ));
         if !repairs.is_minimal {
-            sentences
-                .push("the trace is too long to try whether each of them is needed".to_owned());
+            sentences.push(
+                "the trace does not show that each of them is needed: it is too long to try all, or they are for an order or a log entry \
+                 that it does not show"
+                    .to_owned(),
+            );
         }
     }
     let by = match repairs.added_shown_by {

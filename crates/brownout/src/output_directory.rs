@@ -147,6 +147,7 @@ impl OutputDirectory {
             accepted_ends: run.target_success,
             model: run.model,
             patterns: run.pm,
+            crash_options: run.crash_options,
         };
         Ok((directory, subject, run.in_force))
     }
@@ -372,6 +373,7 @@ impl OutputDirectory {
             target_success: subject.accepted_ends.clone(),
             model: subject.model.clone(),
             pm: subject.patterns.clone(),
+            crash_options: subject.crash_options.clone(),
             known: report.known_count(),
             findings: Some(report.findings().len()),
             suppressed: Some(report.suppressed().len()),

@@ -203,6 +203,7 @@ impl Results {
         self.keep_known(directory, FindingsOf::CrashTesting)?;
         let run = directory.run_file()?;
         self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
+        self.subject.crash_options = run.crash_options;
         let conclusion = run.conclusion;
         self.keep_sentences(&conclusion, FindingsOf::CrashTesting);
         self.keep_coverage(conclusion);
@@ -241,6 +242,7 @@ impl Results {
         self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
         self.linted = run.in_force.linted();
         self.subject.files = run.files;
+        self.subject.crash_options = run.crash_options;
         self.keep_sentences(&run.conclusion, FindingsOf::OtherThanRaces);
         self.keep_coverage(run.conclusion);
         let is_of_races = |reason: &Reason| reason.kind == ReasonKind::NoRacesTested;
@@ -582,6 +584,7 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
         accepted_ends: settings.accepted_ends(),
         model: Some(settings.model.name.to_owned()),
         patterns: settings.pattern_texts(),
+        crash_options: Vec::new(),
     }
 }
 

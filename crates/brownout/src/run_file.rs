@@ -37,6 +37,9 @@ pub struct RunFile {
     /// The patterns of `--pm`, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pm: Vec<String>,
+    /// The options of the crash test and of the configuration file. Absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crash_options: Vec<String>,
     /// How many findings were known from the baseline.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub known: usize,

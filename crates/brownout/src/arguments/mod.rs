@@ -17,6 +17,7 @@ mod merge;
 mod race;
 mod record;
 mod recording;
+mod repetition;
 mod replay;
 mod report;
 mod stat;
@@ -45,6 +46,7 @@ pub use merge::MergeArgs;
 pub use race::RaceArgs;
 pub use record::RecordArgs;
 pub use recording::{CoverageFormat, OnFull, RecordingArgs};
+pub use repetition::{crash_options, sign};
 pub use replay::ReplayArgs;
 pub use report::ReportArgs;
 pub use stat::StatArgs;
@@ -108,12 +110,19 @@ pub enum Command {
     /// Runs a server and its client; started by brownout itself
     #[command(name = SEND_INPUT, hide = true)]
     SendInput(SendInputArgs),
+    /// Prints which source lines a recorded program has executed; started by brownout itself
+    #[command(name = EXECUTED_LINES, hide = true)]
+    ExecutedLines {
+        trace: std::path::PathBuf,
+    },
 }
 
 /// What brownout calls itself with to run recoveries.
 pub const SERVE_SANDBOX: &str = "serve-sandbox";
 /// What brownout calls itself with to run a server and its client.
 pub const SEND_INPUT: &str = "send-input";
+/// What brownout calls itself with to learn which source lines a program has executed.
+pub const EXECUTED_LINES: &str = "executed-lines";
 
 /// The output format of `stat`, `dump` and `diff`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

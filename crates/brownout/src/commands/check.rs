@@ -13,7 +13,7 @@ use brownout_trace::{EarlyStop, EventClass, ProcessEnd};
 
 use super::record;
 use crate::arguments::target_end;
-use crate::arguments::{CheckArgs, CrashTestArgs, RecordArgs, RecordingArgs};
+use crate::arguments::{CheckArgs, CrashTestArgs, RecordArgs, RecordingArgs, crash_options};
 use crate::console::Console;
 use crate::crash_test::{Plan, check_resumable, crash_command, crash_test, program_file};
 use crate::decisions::Decisions;
@@ -98,6 +98,7 @@ fn examine(
     } = lint_run;
     let mut results = Results::of_lint(subject, findings, wrappers, tested);
     results.better_profile = lint_run.better_profile;
+    results.subject.crash_options = crash_options(&arguments.crash, &arguments.findings.config);
     if lint_run.nothing_persistent.is_none() {
         let how = arguments.confirm.then_some(Confirmation {
             plan,

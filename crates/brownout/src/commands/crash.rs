@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::arguments::CrashArgs;
+use crate::arguments::{CrashArgs, crash_options};
 use crate::console::Console;
 use crate::crash_test::{
     Plan, RecordedBy, check_resumable, check_selectable, crash_test, program_file,
@@ -61,6 +61,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     };
     let mut results = Results::about(&trace, &settings);
     results.subject.files = examined.subject.files;
+    results.subject.crash_options = crash_options(&arguments.crash, &arguments.findings.config);
     results.wrappers = examined.wrappers;
     results.better_profile = examined.better_profile;
     results.recovery = Some(plan.recovery.command.clone());

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use brownout_model::Profile;
 use brownout_report::{Finding, Report, Severity};
 
-use crate::arguments::{FindingArgs, FixArgs, Format};
+use crate::arguments::{ConfigArgs, FindingArgs, FixArgs, Format};
 use crate::console::{self, Console};
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
@@ -55,7 +55,14 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
         };
         prove_by_running(&mut repairs, &proof, &trace, console)?;
     }
-    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    let current = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
+    let here = repairs.diff_directory(&current);
+    if here != current && !repairs.combined.is_empty() {
+        console.remark(format_args!(
+            "the paths of the patch are relative to {}: apply it there",
+            here.display()
+        ));
+    }
     if let Some(path) = &arguments.patch {
         let diff = repairs.combined.diff(&here);
         write_file(path, |out| out.write_all(diff.as_bytes()))?;
@@ -69,13 +76,9 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     .map_err(Failure::Output)?;
     let code = conclude(arguments, &repairs, console)?;
     // Last: a failure of this command says nothing about the results, unless they cannot be written.
-    report.set_fixes(|id| {
-        let repair = repairs
-            .findings
-            .iter()
-            .find(|repair| repair.finding.id == *id);
-        repair.and_then(|repair| repair.source_fix(&here))
-    });
+    for repair in &repairs.findings {
+        report.set_fix(&repair.finding.id, repair.source_fix(&here));
+    }
     finding_output::write_all(&report, &directory)?;
     Ok(code)
 }
@@ -84,9 +87,20 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
 fn settings(arguments: &FixArgs, report: &Report, console: &Console) -> Result<Settings, Failure> {
     let subject = &report.subject;
     let model = subject.model.as_deref().and_then(Profile::named);
+    let known = |name: &str| {
+        let mut words = subject.crash_options.iter();
+        words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    };
+    let given = arguments.config.clone();
+    let config = ConfigArgs {
+        config: given.config.or_else(|| known("--config").map(Into::into)),
+        preset: given
+            .preset
+            .or_else(|| known("--preset").map(str::to_owned)),
+    };
     let findings = FindingArgs {
         model,
-        config: arguments.config.clone(),
+        config,
         ..FindingArgs::default()
     };
     let patterns: Vec<_> = subject.patterns.iter().map(Into::into).collect();
@@ -138,9 +152,12 @@ fn conclude(
         .filter(|repair| !is_on_request(&repair.finding.rule) && !repair.is_about_removal());
     let none_reparable = counted.is_empty() && others.next().is_some();
     if arguments.apply && !repairs.combined.is_empty() {
-        let is_proven =
-            |repair: &&FindingRepair| repair.refusal.is_none() || repair.patch.is_empty();
-        let is_shown = repairs.findings.iter().all(|repair| is_proven(&repair));
+        // A proof by building was asked for: what it has not shown is not applied.
+        let is_proven = |repair: &FindingRepair| {
+            repair.refusal.is_none() && (arguments.build.is_none() || repair.doubt.is_none())
+        };
+        let parts = repairs.findings.iter();
+        let is_shown = parts.filter(|repair| repair.is_in_patch).all(is_proven);
         match is_shown && !adds_bug {
             true => {
                 repairs.combined.write(arguments.force)?;

@@ -6,6 +6,7 @@ mod crash;
 mod demo;
 mod diff;
 mod dump;
+mod executed_lines;
 mod explain;
 mod fix;
 mod fuzz;
@@ -49,5 +50,6 @@ pub fn run(command: Command, console: &Console) -> Result<Status, Failure> {
         Command::Demo(arguments) => demo::run(&arguments, console).map(Status::from),
         Command::ServeSandbox { arguments } => brownout_recovery::serve(&arguments),
         Command::SendInput(arguments) => Ok(send_input::run(&arguments)?.into()),
+        Command::ExecutedLines { trace } => Ok(executed_lines::run(&trace, console)?.into()),
     }
 }

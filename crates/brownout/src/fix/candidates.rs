@@ -143,7 +143,7 @@ pub fn tasks(
                 stack: first.clone(),
                 id: finding.id.clone(),
                 candidates,
-                is_pinned: true,
+                is_pinned: false,
             }])
         }
         RuleRepair::Removal { .. } | RuleRepair::ByHand(_) | RuleRepair::None => {

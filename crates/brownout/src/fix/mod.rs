@@ -8,6 +8,7 @@ mod alias_scores;
 mod candidates;
 mod checked_repairs;
 mod deadline;
+mod executed_lines;
 mod patch;
 mod patch_plan;
 mod planned_repair;
@@ -23,7 +24,7 @@ mod search;
 mod trace_proof;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use brownout_crash::Token;
 use brownout_fix::{AddedCounts, RepairRefusal};
@@ -35,6 +36,7 @@ use rustc_hash::FxHashSet;
 
 pub use candidates::is_on_request;
 pub use checked_repairs::{prove_by_building, prove_by_running};
+pub use executed_lines::ExecutedLines;
 pub use patch::Patch;
 pub use rebuilt_proof::Rebuild;
 pub use running_proof::RunningProof;
@@ -85,8 +87,10 @@ pub struct FindingRepair {
     pub proof: Proof,
     /// Why the running program has not shown that it is repaired, if that was tried.
     pub doubt: Option<String>,
-    /// Its repairs, by their numbers in [`Repairs::planned`].
-    patches: Vec<usize>,
+    /// Whether its edits are a part of the patch for all findings.
+    pub is_in_patch: bool,
+    /// Its repairs; none if that of another finding covers it.
+    planned: Vec<PlannedRepair>,
     /// The added code.
     pub code: Vec<String>,
 }
@@ -111,6 +115,14 @@ impl FindingRepair {
         })
     }
 
+    /// Whether it relies on a repair.
+    fn uses(&self, repair: &PlannedRepair) -> bool {
+        let mut own = self.planned.iter();
+        own.any(|own| {
+            own.statement == repair.statement && is_log_entry(own) == is_log_entry(repair)
+        })
+    }
+
     /// Whether findings of its rule are repaired unless something prevents it.
     pub fn is_reparable(&self) -> bool {
         let joined = self.finding.evidence.joined.iter();
@@ -132,7 +144,8 @@ impl FindingRepair {
             is_covered: false,
             proof: Proof::None,
             doubt: None,
-            patches: Vec::new(),
+            is_in_patch: false,
+            planned: Vec::new(),
             code: Vec::new(),
         }
     }
@@ -143,14 +156,63 @@ pub struct Repairs {
     pub findings: Vec<FindingRepair>,
     /// The edits for all findings together.
     pub combined: Patch,
+    /// The repairs and removals that it consists of.
+    parts: Vec<PlannedRepair>,
     /// The repairs whose operations a running program can execute.
     planned: Vec<PlannedRepair>,
+    sources: ProgramSources,
     /// Findings that the repairs add.
     pub added: Vec<Finding>,
     pub counts: AddedCounts,
     pub is_minimal: bool,
     /// What has shown which findings are added.
     pub added_shown_by: Proof,
+}
+
+impl Repairs {
+    /// Takes what only findings that are not repaired need out of the patch. Returns whether that has changed it and left anything.
+    fn drop_refused(&mut self, trace: &Path, settings: &Settings) -> Result<bool, Failure> {
+        let Self {
+            findings,
+            parts,
+            planned,
+            ..
+        } = self;
+        let is_needed = |part: &PlannedRepair| {
+            let mut repaired = findings.iter().filter(|repair| repair.is_repaired());
+            repaired.any(|repair| repair.uses(part))
+        };
+        let before = parts.len();
+        parts.retain(is_needed);
+        planned.retain(is_needed);
+        if parts.len() == before {
+            return Ok(false);
+        }
+        for repair in findings
+            .iter_mut()
+            .filter(|repair| repair.refusal.is_some())
+        {
+            repair.is_in_patch = false;
+        }
+        let text = |path: &Path| self.sources.text(path);
+        let left: Vec<&PlannedRepair> = self.parts.iter().collect();
+        self.combined = Patch::new(&left, &text).map_err(|_| Failure::RepairsConflict)?;
+        self.counts = trace_proof::counts(trace, &left, settings)?;
+        self.is_minimal = false;
+        Ok(!left.is_empty())
+    }
+
+    /// The directory to which the paths of all diffs are relative: this one, or the deepest that has all files.
+    pub fn diff_directory(&self, here: &Path) -> PathBuf {
+        let patches = self.findings.iter().map(|repair| &repair.patch);
+        let files = patches
+            .chain(std::iter::once(&self.combined))
+            .flat_map(|patch| &patch.files);
+        let paths: Vec<&Path> = files.map(|file| file.path.as_path()).collect();
+        let has_all = |directory: &&Path| paths.iter().all(|path| path.starts_with(directory));
+        let common = here.ancestors().find(has_all);
+        common.unwrap_or(Path::new("/")).to_owned()
+    }
 }
 
 /// What `fix` is asked to do.
@@ -246,6 +308,7 @@ pub fn repair_findings(
     };
     let mut operations = repairs(&outcome.tasks);
     operations.retain(|repair| !is_log_entry(repair));
+    let text = |path: &Path| sources.text(path);
     let findings = work
         .into_iter()
         .enumerate()
@@ -258,7 +321,7 @@ pub fn repair_findings(
                 let last = outcome
                     .tasks
                     .partition_point(|task| task.finding() <= number);
-                finding_repair(finding, &outcome.tasks[first..last], &operations, logs)
+                finding_repair(finding, &outcome.tasks[first..last], logs, &text)
             }
         });
     let mut findings: Vec<FindingRepair> = findings.collect();
@@ -266,28 +329,36 @@ pub fn repair_findings(
     all.retain(|repair| logs || !is_log_entry(repair));
     let done = (all.into_iter().cloned().collect(), outcome.counts);
     let mut removals = Removals::new(&sources, logs, done);
-    let removed = report.findings().iter();
-    let mut removed: Vec<&Finding> = removed
-        .filter(|finding| request.is_removed(finding))
-        .collect();
-    removed.sort_by_key(|finding| removals::rank(&finding.rule));
-    for finding in removed {
+    for finding in removed(report, request) {
         let known = recorded.iter().filter(|known| known.id == finding.id);
         let known: Vec<&Finding> = known.collect();
         findings.push(removals.try_removal(finding.clone(), &known, &mut proof)?);
     }
     let (done, counts) = removals.into_done();
-    let combined = Patch::new(&done.iter().collect::<Vec<_>>());
+    let combined = Patch::new(&done.iter().collect::<Vec<_>>(), &text);
     let combined = combined.map_err(|_| Failure::RepairsConflict)?;
+    let planned = operations.into_iter().cloned().collect();
     Ok(Repairs {
         findings,
         combined,
+        parts: done,
         added: outcome.added,
         counts,
         is_minimal: outcome.is_minimal,
-        planned: operations.into_iter().cloned().collect(),
+        planned,
+        sources,
         added_shown_by: Proof::Trace,
     })
+}
+
+/// The findings that removals cure, in the order in which these are tried.
+fn removed<'r>(report: &'r Report, request: FixRequest<'_>) -> Vec<&'r Finding> {
+    let found = report.findings().iter();
+    let mut found: Vec<&Finding> = found
+        .filter(|finding| request.is_removed(finding))
+        .collect();
+    found.sort_by_key(|finding| removals::rank(&finding.rule));
+    found
 }
 
 /// The findings of the trace, with complete stacks.
@@ -429,19 +500,13 @@ fn tasks_of(
 fn finding_repair(
     finding: Finding,
     tasks: &[TaskSearch],
-    operations: &[&PlannedRepair],
     logs: bool,
+    text: &dyn Fn(&Path) -> Option<String>,
 ) -> FindingRepair {
     if let Some(refusal) = tasks.iter().find_map(TaskSearch::refusal) {
         return FindingRepair::refused(finding, refusal.to_string());
     }
     let planned = repairs(tasks);
-    let patches = operations.iter().enumerate();
-    let patches = patches.filter(|(_, operation)| {
-        let mut planned = planned.iter();
-        planned.any(|repair| repair.statement == operation.statement)
-    });
-    let patches = patches.map(|(number, _)| number).collect();
     let is_log_entry = planned.iter().any(|repair| is_log_entry(repair));
     let code = planned
         .iter()
@@ -449,7 +514,7 @@ fn finding_repair(
         .collect();
     let unproven = "a log entry can abort the transaction, so it is a part of the patch only if the rebuilt program shows \
                     that it works; give the build command with --build";
-    match Patch::new(&planned) {
+    match Patch::new(&planned, text) {
         Ok(patch) => FindingRepair {
             finding,
             is_suggestion: false,
@@ -461,7 +526,8 @@ fn finding_repair(
                 false => Proof::Trace,
             },
             doubt: None,
-            patches,
+            is_in_patch: logs || !is_log_entry,
+            planned: planned.into_iter().cloned().collect(),
             code,
         },
         Err(conflict) => FindingRepair::refused(finding, conflict.to_string()),

@@ -30,6 +30,28 @@ impl FilePatch {
 }
 
 impl FilePatch {
+    /// The lines that lines of the text have become, with what the edits put on them.
+    fn edited_lines(&self, lines: (u32, u32)) -> (u32, u32) {
+        let starts = std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1));
+        let starts: Vec<usize> = starts.collect();
+        let start = |line: u32| {
+            let start = starts.get((line as usize).saturating_sub(1));
+            start.copied().unwrap_or(self.text.len())
+        };
+        let newlines = |text: &str| text.matches('\n').count() as i64;
+        let moved = |until: usize| -> i64 {
+            let before = self.edits.iter().filter(|edit| edit.end < until);
+            before
+                .map(|edit| newlines(&edit.text) - newlines(&self.text[edit.start..edit.end]))
+                .sum()
+        };
+        let end = start(lines.1 + 1);
+        // What is put at the end of the last line stands before its newline.
+        let first = i64::from(lines.0) + moved(start(lines.0));
+        let last = i64::from(lines.1) + moved(end);
+        (first.max(1) as u32, last.max(first).max(1) as u32)
+    }
+
     /// The line and column of a byte, counted from 1, the column in UTF-16 code units.
     fn position(&self, offset: usize) -> (u32, u32) {
         let before = &self.text[..offset];
@@ -47,7 +69,11 @@ pub struct Patch {
 }
 
 impl Patch {
-    pub fn new(repairs: &[&PlannedRepair]) -> Result<Self, EditConflict> {
+    /// `text` is what the sources were read as.
+    pub fn new(
+        repairs: &[&PlannedRepair],
+        text: &dyn Fn(&Path) -> Option<String>,
+    ) -> Result<Self, EditConflict> {
         let mut edits: BTreeMap<&Path, Vec<Edit>> = BTreeMap::new();
         let mut copies: Vec<FunctionCopy> = Vec::new();
         for repair in repairs {
@@ -66,14 +92,20 @@ impl Patch {
         }
         let mut files = Vec::new();
         for (path, edits) in edits {
-            // The sources were read before; one that has gone since has no text to change.
-            let text = fs::read_to_string(path).unwrap_or_default();
+            // What a source holds by now is another matter: it is written only if it still holds that.
+            let text = text(path).ok_or(EditConflict)?;
             let of_file = copies.iter().filter(|copy| Path::new(&copy.path) == path);
             let added: Result<Vec<Edit>, EditConflict> =
                 of_file.map(|copy| copy.addition(&text, &edits)).collect();
+            let mut edits = in_order(edits.into_iter().chain(added?))?;
+            if text.contains("\r\n") {
+                for edit in &mut edits {
+                    edit.text = edit.text.replace("\r\n", "\n").replace('\n', "\r\n");
+                }
+            }
             files.push(FilePatch {
                 path: path.to_owned(),
-                edits: in_order(edits.into_iter().chain(added?))?,
+                edits,
                 text,
             });
         }
@@ -82,6 +114,12 @@ impl Patch {
 
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// The lines that lines of a file have become.
+    pub fn edited_lines(&self, path: &Path, lines: (u32, u32)) -> (u32, u32) {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.map_or(lines, |file| file.edited_lines(lines))
     }
 
     /// The unified diff. Paths below `directory` are relative to it, as `git apply` and `patch -p1` take them there.
@@ -123,10 +161,12 @@ impl Patch {
             if now != file.text {
                 return Err(changed());
             }
-            if !force && has_uncommitted_changes(&file.path) {
-                return Err(Failure::Uncommitted {
-                    path: file.path.clone(),
-                });
+            let path = file.path.clone();
+            match git_state(&file.path) {
+                _ if force => {}
+                GitState::AsCommitted => {}
+                GitState::Changed => return Err(Failure::Uncommitted { path }),
+                GitState::Unknown(why) => return Err(Failure::GitFailed { path, why }),
             }
         }
         let failed = |path: &Path, source| Failure::Written {
@@ -155,10 +195,19 @@ impl Patch {
     }
 }
 
-/// Whether the file is in a git repository, which cannot give it back: it differs from the last commit, or git does not track it.
-fn has_uncommitted_changes(path: &Path) -> bool {
+/// Whether git can give a file back.
+enum GitState {
+    /// It is as git has it, or in no repository.
+    AsCommitted,
+    /// It differs from the last commit, or git does not track it.
+    Changed,
+    /// It is in a repository, but git does not say that, for this reason.
+    Unknown(String),
+}
+
+fn git_state(path: &Path) -> GitState {
     let Some((directory, name)) = path.parent().zip(path.file_name()) else {
-        return false;
+        return GitState::AsCommitted;
     };
     let mut git = Command::new("git");
     git.arg("-C")
@@ -171,8 +220,19 @@ fn has_uncommitted_changes(path: &Path) -> bool {
             "--",
         ])
         .arg(name);
-    let output = git.output();
-    output.is_ok_and(|output| output.status.success() && !output.stdout.is_empty())
+    let is_in_repository = || directory.ancestors().any(|up| up.join(".git").exists());
+    match git.output() {
+        Ok(output) if output.status.success() => match output.stdout.is_empty() {
+            true => GitState::AsCommitted,
+            false => GitState::Changed,
+        },
+        _ if !is_in_repository() => GitState::AsCommitted,
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            GitState::Unknown(said.lines().next().unwrap_or_default().to_owned())
+        }
+        Err(error) => GitState::Unknown(error.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -222,6 +282,29 @@ mod tests {
         let changed = patch(&path, "a\nb\nc\n").write(false);
         assert!(matches!(changed, Err(Failure::Uncommitted { .. })));
         patch(&path, "a\nb\nc\n").write(true).unwrap();
+    }
+
+    #[test]
+    fn a_repository_that_git_cannot_read_is_written_only_by_force() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join(".git")).unwrap();
+        let path = root.path().join("x.c");
+        fs::write(&path, "a\nc\n").unwrap();
+        let refused = patch(&path, "a\nc\n").write(false);
+        assert!(matches!(refused, Err(Failure::GitFailed { .. })));
+        patch(&path, "a\nc\n").write(true).unwrap();
+    }
+
+    #[test]
+    fn lines_move_with_what_is_inserted_before_and_in_them() {
+        let path = Path::new("/src/x.c");
+        let mut patch = patch(path, "a\nb\nc\nd\n");
+        // `b` has a line before it and one after it.
+        patch.files[0].edits = vec![Edit::insert(2, "x\n"), Edit::insert(3, "\ny")];
+        assert_eq!(patch.edited_lines(path, (1, 1)), (1, 1));
+        assert_eq!(patch.edited_lines(path, (2, 2)), (2, 4));
+        assert_eq!(patch.edited_lines(path, (3, 3)), (5, 5));
+        assert_eq!(patch.edited_lines(Path::new("/src/y.c"), (3, 3)), (3, 3));
     }
 
     #[test]

@@ -19,7 +19,8 @@ use brownout_recovery::{
 use brownout_report::{Finding, Report, Severity, parse_json_lines};
 use brownout_trace::replay::Content;
 
-use crate::arguments::SERVE_SANDBOX;
+use super::executed_lines::ExecutedLines;
+use crate::arguments::{EXECUTED_LINES, SERVE_SANDBOX, sign};
 use crate::console::Console;
 use crate::crash_test::CrashTestMonitor;
 use crate::exit_code::ExitCode;
@@ -48,12 +49,21 @@ pub struct PrivateCheck<'a> {
 
 /// What became of the check.
 pub enum CheckedAgain {
-    /// The program was checked; these are its findings, and how often operations were added.
-    Checked(Vec<Finding>, PatchCounts),
+    /// The program was checked; these are its findings, and what it has executed.
+    Checked(Vec<Finding>, CheckedRun),
     /// It was not, for this reason, with the last lines of output.
     Failed(String, String),
     /// The program itself failed, with the last lines of output.
     TargetFailed(String),
+}
+
+/// What a program has executed that was checked.
+#[derive(Debug)]
+pub enum CheckedRun {
+    /// How often operations were added to the running program.
+    Patched(PatchCounts),
+    /// Which lines of the rebuilt one were executed.
+    Rebuilt(ExecutedLines),
 }
 
 /// The last line that the script prints, after the findings.
@@ -195,17 +205,15 @@ impl PrivateCheck<'_> {
             let why = "the findings could not be read".to_owned();
             return Ok(CheckedAgain::Failed(why, shown));
         };
-        let (answer, counts) = match &self.plan {
-            None => (answer, PatchCounts::default()),
-            Some(_) => {
-                let lines = answer.trim_end_matches('\n');
-                let (findings, counts) = lines.rsplit_once('\n').unwrap_or(("", lines));
-                let Ok(counts) = serde_json::from_str(counts) else {
-                    let why = "it is not known what was added to the program".to_owned();
-                    return Ok(CheckedAgain::Failed(why, shown));
-                };
-                (findings, counts)
-            }
+        let lines = answer.trim_end_matches('\n');
+        let (answer, last) = lines.rsplit_once('\n').unwrap_or(("", lines));
+        let run = match &self.plan {
+            Some(_) => serde_json::from_str(last).map(CheckedRun::Patched),
+            None => serde_json::from_str(last).map(CheckedRun::Rebuilt),
+        };
+        let Ok(run) = run else {
+            let why = "it is not known what the program has executed".to_owned();
+            return Ok(CheckedAgain::Failed(why, shown));
         };
         let findings =
             parse_json_lines(answer, &rules::all()).map_err(|source| Failure::Findings {
@@ -222,7 +230,7 @@ impl PrivateCheck<'_> {
             );
             return Ok(CheckedAgain::Failed(why, shown));
         }
-        Ok(CheckedAgain::Checked(findings, counts))
+        Ok(CheckedAgain::Checked(findings, run))
     }
 
     /// The script that prepares the program and checks it.
@@ -241,8 +249,8 @@ impl PrivateCheck<'_> {
         for end in &self.report.subject.accepted_ends {
             let _ = write!(check, " --target-success {end}");
         }
-        if let Some(recovery) = recovery_of(self.report) {
-            let _ = write!(check, " --recover {}", quoted(Path::new(&recovery)));
+        for word in crash_words(self.report) {
+            let _ = write!(check, " {}", quoted(Path::new(&word)));
         }
         if header.loads {
             check.push_str(" --loads");
@@ -257,9 +265,13 @@ impl PrivateCheck<'_> {
         let _ = writeln!(text, "cd {} || exit {NOT_PREPARED}", quoted(&header.cwd));
         let _ = writeln!(text, "{check} 1>&2\nstatus=$?");
         text.push_str("cat \"$TMPDIR/out/findings.jsonl\" &&");
-        if let Some(plan) = &self.plan {
-            let _ = write!(text, " cat {} && echo &&", quoted(&counts_path(plan)));
-        }
+        let _ = match &self.plan {
+            Some(plan) => write!(text, " cat {} && echo &&", quoted(&counts_path(plan))),
+            None => {
+                let program = quoted(&program);
+                write!(text, " {program} {EXECUTED_LINES} \"$TMPDIR/out\" &&")
+            }
+        };
         text.push_str(" echo end\nexit $status\n");
         let script = work.join("check.sh");
         fs::write(&script, text).map_err(Failure::FixDirectory)?;
@@ -267,13 +279,37 @@ impl PrivateCheck<'_> {
     }
 }
 
-/// The recovery by which crashes were tested, if they were.
-fn recovery_of(report: &Report) -> Option<String> {
+/// The options by which crashes were tested, if they were. What the results do not say is taken from a crash that they name.
+fn crash_words(report: &Report) -> Vec<String> {
+    let mut words = report.subject.crash_options.clone();
+    let has = |name: &str| {
+        let mut given = report.subject.crash_options.iter();
+        given.any(|word| word.split('=').next() == Some(name))
+    };
     let tokens = report.findings().iter().filter_map(Finding::crash_token);
     let mut tokens = tokens.filter_map(|token| token.parse::<Token>().ok());
-    let recovery = tokens.next()?.recovery;
-    // A server with a client has options of its own.
-    recovery.client.is_none().then_some(recovery.command)
+    let Some(token) = tokens.next() else {
+        return words;
+    };
+    let recovery = token.recovery;
+    let success = recovery.success.iter().map(ToString::to_string);
+    let success: Vec<String> = success.collect();
+    let known = [
+        ("--recover", Some(recovery.command.clone())),
+        ("--client", recovery.client.clone()),
+        ("--recover-ready", recovery.ready.as_ref().map(sign)),
+        ("--recover-success", Some(success.join(","))),
+        (
+            "--recover-time-limit",
+            token.time_limit.map(|limit| format!("{limit}ms")),
+        ),
+    ];
+    let missing = known.into_iter().filter(|(name, _)| !has(name));
+    words.extend(missing.filter_map(|(name, value)| Some(format!("{name}={}", value?))));
+    if recovery.network && !has("--allow-network") {
+        words.push("--allow-network".to_owned());
+    }
+    words
 }
 
 fn last_part(text: &str) -> String {

@@ -37,8 +37,15 @@ impl ProgramSources {
 
     /// The path of a frame's source on this machine.
     pub fn path(&self, file: &str) -> PathBuf {
-        let path: PathBuf = self.directory.join(file).components().collect();
-        fs::canonicalize(&path).unwrap_or(path)
+        source_path(&self.directory, file)
+    }
+
+    /// The text of a source that was read, by its path on this machine. What repairs change refers to it, not to what the file has become.
+    pub fn text(&self, path: &Path) -> Option<String> {
+        let files = self.files.borrow();
+        let mut read = files.values().flatten();
+        let found = read.find(|source| Path::new(&source.tree.path) == path)?;
+        Some(found.tree.text.clone())
     }
 
     /// The source of a frame, whether or not the program was built from it.
@@ -65,6 +72,12 @@ impl ProgramSources {
             _ => Ok(source),
         }
     }
+}
+
+/// The path of a frame's source on this machine, for a target that was started in `directory`.
+pub fn source_path(directory: &Path, file: &str) -> PathBuf {
+    let path: PathBuf = directory.join(file).components().collect();
+    fs::canonicalize(&path).unwrap_or(path)
 }
 
 fn load(path: &Path) -> Result<ProgramSource, RepairRefusal> {

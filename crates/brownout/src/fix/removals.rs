@@ -6,6 +6,8 @@
 //! Can miss: a statement that is needed only on paths which the run did not take; the tests of the program have to show that
 //! (`--build 'make && make check'`).
 
+use std::path::Path;
+
 use brownout_fix::{AddedCounts, RepairRefusal, SourceRepair, remove_statement};
 use brownout_report::{Finding, Frame, RuleRepair, Severity};
 
@@ -25,6 +27,18 @@ pub fn rank(rule: &str) -> Option<u8> {
         RuleRepair::Removal { rank, .. } => Some(rank),
         _ => None,
     }
+}
+
+/// Whether findings of the rule are about entries in a log.
+pub fn removes_log_entry(rule: &str) -> bool {
+    let repair = repair_of(rule);
+    matches!(
+        repair,
+        RuleRepair::Removal {
+            of_log_entry: true,
+            ..
+        }
+    )
 }
 
 const NEEDED: RepairRefusal = RepairRefusal::Rule(
@@ -101,9 +115,12 @@ impl<'a> Removals<'a> {
             }
             self.done.push(planned.clone());
         }
-        let patch = Patch::new(&[&planned]).unwrap_or_default();
+        let text = |path: &Path| self.sources.text(path);
+        let patch = Patch::new(&[&planned], &text).unwrap_or_default();
         Ok(FindingRepair {
             patch,
+            is_in_patch: self.builds,
+            planned: vec![planned],
             refusal: (!self.builds).then(|| SUGGESTED.to_owned()),
             is_suggestion: !self.builds,
             proof: match is_log_entry {
@@ -134,7 +151,7 @@ impl<'a> Removals<'a> {
         };
         let mut all: Vec<&PlannedRepair> = self.done.iter().collect();
         all.push(&planned);
-        match Patch::new(&all) {
+        match Patch::new(&all, &|path| self.sources.text(path)) {
             Ok(_) => Ok(planned),
             Err(_) => Err(IN_ANOTHER_REPAIR),
         }

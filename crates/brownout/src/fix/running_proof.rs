@@ -13,7 +13,7 @@ use std::time::Duration;
 use brownout_engine::{PatchCounts, PatchPlan};
 use brownout_report::{Finding, Report};
 
-use super::private_check::{CheckedAgain, PrivateCheck};
+use super::private_check::{CheckedAgain, CheckedRun, PrivateCheck};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::patch_file::write_plan;
@@ -64,13 +64,18 @@ impl RunningProof<'_> {
             plan: Some(path),
         };
         Ok(match check.run(trace, work.path(), console) {
-            Ok(CheckedAgain::Checked(_, counts)) if counts.unknown > 0 => RunningProgram::NotRun(
-                "it is not known where one of its instructions stores before it is executed"
-                    .to_owned(),
-            ),
-            Ok(CheckedAgain::Checked(findings, counts)) => {
+            Ok(CheckedAgain::Checked(_, CheckedRun::Patched(counts))) if counts.unknown > 0 => {
+                RunningProgram::NotRun(
+                    "it is not known where one of its instructions stores before it is executed"
+                        .to_owned(),
+                )
+            }
+            Ok(CheckedAgain::Checked(findings, CheckedRun::Patched(counts))) => {
                 RunningProgram::Checked(findings, counts)
             }
+            Ok(CheckedAgain::Checked(_, CheckedRun::Rebuilt(_))) => RunningProgram::NotRun(
+                "it is not known what was added to the program".to_owned(),
+            ),
             Ok(CheckedAgain::Failed(why, _)) => RunningProgram::NotRun(why),
             Ok(CheckedAgain::TargetFailed(_)) => {
                 RunningProgram::NotRun("the program failed when it was run again".to_owned())

@@ -4,6 +4,8 @@
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
 //! repair that another one follows in its block, with no jump in between, is left out for trial (the reduction of §3.4.2): if nothing
 //! comes back, it stays out. What other repairs happen to flush does not count: on other paths they flush something else, or too late.
+//! Fences are left out in the same way. Only if at last a finding comes back without any one of the flushes and fences, the repairs count as
+//! minimal.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::{Finding, FindingId, Severity};
@@ -30,6 +32,8 @@ pub struct TaskSearch {
     /// Another repair makes this one unnecessary.
     is_covered: bool,
     is_refused: bool,
+    /// Every place costs, so it stays in the function that stores.
+    is_settled: bool,
 }
 
 /// What the search has found.
@@ -75,6 +79,7 @@ impl TaskSearch {
             at: 0,
             refusal,
             is_covered: false,
+            is_settled: false,
         }
     }
 
@@ -115,14 +120,40 @@ impl TaskSearch {
         frames.any(|frame| repair.statement.contains(frame))
     }
 
-    /// Takes the next repair at another place, if there is one. At the same place, or inside of it, a repair costs no less.
+    /// Takes the next repair at another place, if there is one. At the same place, or inside of it, a repair costs no less. If every place
+    /// costs, the repair is made in the function that stores.
     fn move_elsewhere(&mut self) -> bool {
+        if self.is_settled {
+            return false;
+        }
         let now = &self.options[self.at].statement;
         let is_elsewhere = |option: &PlannedRepair| !option.statement.is_within(now);
         let rest = self.options[self.at + 1..].iter();
-        let next = rest.into_iter().position(is_elsewhere);
-        self.at += next.map_or(0, |next| next + 1);
-        next.is_some()
+        if let Some(next) = rest.into_iter().position(is_elsewhere) {
+            self.at += next + 1;
+            return true;
+        }
+        self.is_settled = true;
+        let is_own = |option: &PlannedRepair| !option.statement.includes_callees;
+        let own = self.options.iter().position(is_own);
+        match own.filter(|_| !is_own(&self.options[self.at])) {
+            Some(own) => {
+                self.at = own;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The same repair without its fence, if that was tried, too.
+    fn without_fence(&self) -> Option<usize> {
+        let now = self.options.get(self.at)?;
+        let is_flush = |option: &PlannedRepair| {
+            option.statement == now.statement && option.source.operation == RepairOperation::Flush
+        };
+        let does_both = now.source.operation == RepairOperation::FlushAndFence;
+        let before = self.options[..self.at].iter();
+        before.clone().position(is_flush).filter(|_| does_both)
     }
 
     /// Whether a trace still shows the finding, at this store or at another one that is reported with it.
@@ -179,7 +210,9 @@ pub fn search(
     if fence_alone(&mut tasks, proof)? {
         shown = proof.judge(&repairs(&tasks))?;
     }
-    let is_minimal = reduce(&mut tasks, proof, &mut shown)?;
+    let was_tried =
+        reduce(&mut tasks, proof, &mut shown)? && drop_fences(&mut tasks, proof, &mut shown)?;
+    let is_minimal = was_tried && is_each_needed(&tasks, proof)?;
     tasks.sort_by_key(|task| task.finding);
     Ok(SearchOutcome {
         tasks,
@@ -334,16 +367,104 @@ fn reduce(
         }
         users.iter().for_each(|&user| tasks[user].is_covered = true);
         let without = proof.judge(&repairs(tasks))?;
-        let comes_back = tasks.iter().any(|task| {
-            let is_repaired = !task.is_refused && task.shows_in_trace();
-            is_repaired && task.is_shown(&without)
-        });
-        if comes_back || without.added.len() > shown.added.len() {
+        if shows_any(tasks, &without) || without.added.len() > shown.added.len() {
             users
                 .iter()
                 .for_each(|&user| tasks[user].is_covered = false);
         } else {
             *shown = without;
+        }
+    }
+    Ok(true)
+}
+
+/// Leaves out fences that always follow by another repair. Returns whether everything was tried.
+fn drop_fences(
+    tasks: &mut [TaskSearch],
+    proof: &mut TraceProof<'_>,
+    shown: &mut PatchedFindings,
+) -> Result<bool, Failure> {
+    for index in 0..tasks.len() {
+        let Some(repair) = tasks[index].repair().cloned() else {
+            continue;
+        };
+        let users: Vec<usize> = (0..tasks.len())
+            .filter(|&other| tasks[other].repair() == Some(&repair))
+            .collect();
+        let Some(flush) = tasks[index].without_fence().filter(|_| users == [index]) else {
+            continue;
+        };
+        let mut followers = repairs(tasks);
+        followers.retain(|other| other.always_follows(&repair));
+        let fences = |other: &&PlannedRepair| other.source.operation.fences();
+        if tasks[index].is_pinned || !followers.iter().any(fences) {
+            continue;
+        }
+        if !proof.may_try_more() {
+            return Ok(false);
+        }
+        // What other repairs fence by chance in this run must not count.
+        let mut alone = followers;
+        alone.push(&tasks[index].options[flush]);
+        let alone = proof.judge(&alone)?;
+        if tasks[index].is_shown(&alone) {
+            continue;
+        }
+        let at = std::mem::replace(&mut tasks[index].at, flush);
+        let without = proof.judge(&repairs(tasks))?;
+        let comes_back = shows_any(tasks, &without);
+        if comes_back || without.added.len() > shown.added.len() {
+            tasks[index].at = at;
+        } else {
+            *shown = without;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a trace shows a finding that repairs are for.
+fn shows_any(tasks: &[TaskSearch], shown: &PatchedFindings) -> bool {
+    tasks.iter().any(|task| {
+        let is_repaired = !task.is_refused && task.shows_in_trace();
+        is_repaired && task.is_shown(shown)
+    })
+}
+
+/// Whether the trace shows a finding again, or a new one, if any flush or fence of the repairs is left out. It does not show what an entry
+/// in a log is for, nor always the order that a fence is for.
+fn is_each_needed(tasks: &[TaskSearch], proof: &mut TraceProof<'_>) -> Result<bool, Failure> {
+    let all = repairs(tasks);
+    if all.is_empty() {
+        return Ok(true);
+    }
+    let with_all = proof.judge(&all)?;
+    for (index, repair) in all.iter().enumerate() {
+        let parts: &[RepairOperation] = match repair.source.operation {
+            RepairOperation::FlushAndFence => &[RepairOperation::Flush, RepairOperation::Fence],
+            RepairOperation::Flush | RepairOperation::Fence => &[],
+            RepairOperation::Log | RepairOperation::Removal => return Ok(false),
+        };
+        let less = parts.iter().map(|&part| {
+            let mut less = (*repair).clone();
+            less.source.operation = part;
+            Some(less)
+        });
+        let less: Vec<Option<PlannedRepair>> = match parts.is_empty() {
+            true => vec![None],
+            false => less.collect(),
+        };
+        for less in less {
+            if !proof.may_try_more() {
+                return Ok(false);
+            }
+            let mut others = all.clone();
+            others.remove(index);
+            others.extend(&less);
+            let without = proof.judge(&others)?;
+            let comes_back = shows_any(tasks, &without);
+            if !comes_back && without.added.len() <= with_all.added.len() {
+                return Ok(false);
+            }
         }
     }
     Ok(true)

@@ -86,7 +86,7 @@ impl<'a> TraceProof<'a> {
     pub fn judge(&mut self, repairs: &[&PlannedRepair]) -> Result<PatchedFindings, Failure> {
         self.passes += 1;
         let path = self.directory.path().join("patched.trace");
-        let counts = self.write(&path, repairs)?;
+        let counts = write(&self.trace, &path, repairs, self.settings)?;
         let mut findings = examine(&path, self.settings, self.console)?.findings;
         if self.looks_for_races {
             let mut trace = TraceFile::open(&path)?;
@@ -107,30 +107,47 @@ impl<'a> TraceProof<'a> {
             counts,
         })
     }
+}
 
-    fn write(&self, path: &Path, repairs: &[&PlannedRepair]) -> Result<AddedCounts, Failure> {
-        let syncs = self.settings.model == Profile::MSYNC;
-        let operations: Vec<AddedOperation> = repairs
-            .iter()
-            .map(|repair| AddedOperation {
-                operation: repair.source.operation,
-                syncs,
-            })
-            .collect();
-        let statements: Vec<StatementPlace> = repairs
-            .iter()
-            .map(|repair| repair.statement.clone())
-            .collect();
-        let failed = |error: PatchedTraceError| match error {
-            PatchedTraceError::Read(source) => Failure::trace(&self.trace, source),
-            PatchedTraceError::Write(source) => Failure::PatchedTrace(source),
-        };
-        let opened = TraceReader::open(&self.trace);
-        let mut reader = opened.map_err(|error| Failure::trace(&self.trace, error))?;
-        let mut matcher = StatementsInStacks::new(&statements, &reader.header().cwd.clone());
-        let sink = File::create(path).map_err(Failure::FixDirectory)?;
-        write_patched(&mut reader, sink, &operations, &mut matcher).map_err(failed)
-    }
+/// What repairs add to a trace, and removals take from it.
+pub fn counts(
+    trace: &Path,
+    repairs: &[&PlannedRepair],
+    settings: &Settings,
+) -> Result<AddedCounts, Failure> {
+    let directory = tempfile::tempdir().map_err(Failure::FixDirectory)?;
+    let path = directory.path().join("patched.trace");
+    write(trace, &path, repairs, settings)
+}
+
+/// Writes the trace with the operations of repairs.
+fn write(
+    trace: &Path,
+    path: &Path,
+    repairs: &[&PlannedRepair],
+    settings: &Settings,
+) -> Result<AddedCounts, Failure> {
+    let syncs = settings.model == Profile::MSYNC;
+    let operations: Vec<AddedOperation> = repairs
+        .iter()
+        .map(|repair| AddedOperation {
+            operation: repair.source.operation,
+            syncs,
+        })
+        .collect();
+    let statements: Vec<StatementPlace> = repairs
+        .iter()
+        .map(|repair| repair.statement.clone())
+        .collect();
+    let failed = |error: PatchedTraceError| match error {
+        PatchedTraceError::Read(source) => Failure::trace(trace, source),
+        PatchedTraceError::Write(source) => Failure::PatchedTrace(source),
+    };
+    let opened = TraceReader::open(trace);
+    let mut reader = opened.map_err(|error| Failure::trace(trace, error))?;
+    let mut matcher = StatementsInStacks::new(&statements, &reader.header().cwd.clone());
+    let sink = File::create(path).map_err(Failure::FixDirectory)?;
+    write_patched(&mut reader, sink, &operations, &mut matcher).map_err(failed)
 }
 
 fn finding_key(finding: &Finding) -> Option<FindingKey> {

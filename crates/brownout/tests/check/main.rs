@@ -11,6 +11,7 @@ mod demo;
 mod directories;
 mod failed_target;
 mod fix;
+mod fix_proofs;
 mod fix_removals;
 mod joining;
 mod past_engine;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_engine::Repetition;
-use brownout_engine::fuzz::{Comparison, ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
+use brownout_engine::fuzz::{Comparison, CopyEnd, FuzzTarget, InputChannel};
 use brownout_recovery::{
     FuzzOutcome, FuzzSandbox, FuzzSandboxError, Outcome, RecordedPath, Recovery, SymbolicInput,
 };
@@ -91,7 +91,7 @@ impl ForkServer {
                 false => InputChannel::File(self.target.input.clone()),
             },
             files: self.files.clone(),
-            fork_at: None,
+            fork_at: self.target.fork_at.clone(),
             timeout: self.target.time_limit,
             schedule: self.target.schedule,
             repetition: Repetition::default(),
@@ -269,7 +269,16 @@ impl Executor for ForkServer {
 
     fn mode(&self) -> String {
         match (&self.copies, &self.why_not) {
-            (Some(copies), _) => copies.sandbox.fork_point().to_owned(),
+            (Some(copies), _) => {
+                match (&self.target.fork_at, copies.sandbox.is_copied_at_input()) {
+                    (None, _) => copies.sandbox.fork_point().to_owned(),
+                    (Some(function), true) => format!("copied before `{function}`"),
+                    (Some(function), false) => format!(
+                        "{}; `{function}` is not called before, or not by its only thread",
+                        copies.sandbox.fork_point()
+                    ),
+                }
+            }
             (None, Some(why)) => format!("started for each execution, because {why}"),
             (None, None) => self.starts.mode(),
         }

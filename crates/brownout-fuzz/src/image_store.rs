@@ -155,9 +155,9 @@ impl ImageStore {
     ) -> Result<(ImageId, bool), FuzzError> {
         let id = image.id();
         if let Some(known) = self.images.get_mut(&id) {
-            // It may have been evicted.
-            if known.image.is_none() {
-                known.image = Some(image.clone());
+            let is_evicted = known.image.is_none();
+            if is_evicted {
+                self.put_back(id, image)?;
             }
             return Ok((id, false));
         }
@@ -173,6 +173,30 @@ impl ImageStore {
         self.insert(id, file.origin, Some(shared), size);
         self.evict()?;
         Ok((id, true))
+    }
+
+    /// Keeps an image again that was evicted and is built anew. It is written again, too: a process that continues the campaign needs it.
+    pub fn put_back(&mut self, id: ImageId, image: &StartImage) -> Result<(), FuzzError> {
+        let Some(origin) = self.origin(id).cloned() else {
+            return Ok(());
+        };
+        let parent = origin.parent().and_then(|parent| self.image(parent));
+        let parent = parent.unwrap_or_default();
+        let shared = image.sharing_with(&parent);
+        let file = ImageFile {
+            version: VERSION,
+            origin,
+            changes: Some(changes(&shared, &parent)),
+        };
+        let size = self.write(id, &file)?;
+        self.clock += 1;
+        if let Some(known) = self.images.get_mut(&id) {
+            self.disk = self.disk.saturating_sub(known.size) + size;
+            known.size = size;
+            known.image = Some(shared);
+            known.last_used = self.clock;
+        }
+        self.evict()
     }
 
     fn path(&self, id: ImageId) -> PathBuf {

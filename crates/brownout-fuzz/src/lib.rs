@@ -14,9 +14,9 @@
 //! | `test_case`, `corpus`, `cover` | test cases that are kept, which of them is mutated next, and the fewest that cover everything |
 //! | `mutation`, `dictionary`, `binary_strings`, `grammar`, `line_recombination`, `input_to_state` | new inputs from old ones |
 //! | `start_strings` | inputs that hold arguments and environment variables, too |
-//! | `campaign`, `worker`, `minimization` | the loop of each worker, and what workers share |
+//! | `campaign`, `end_counts`, `worker`, `minimization` | the loop of each worker, and what workers share |
 //! | `symbolic` | workers that solve for inputs instead of mutating them |
-//! | `campaign_file`, `figures` | what is kept on disk, so that a campaign can be continued |
+//! | `campaign_file`, `examination`, `figures`, `appended_lines` | what is kept on disk, so that a campaign can be continued |
 //! | `rules` | crashes and hangs of the target |
 //!
 //! The caller examines recordings of test cases with new paths: see [`Discovery`].
@@ -24,6 +24,7 @@
 //! Can miss: what no input within the time shows; interleavings of threads other than that of the schedule; input that does not come from
 //! standard input, the input file, clients, arguments or environment variables.
 
+mod appended_lines;
 mod binary_strings;
 mod campaign;
 mod campaign_file;
@@ -31,7 +32,9 @@ mod corpus;
 mod cover;
 mod crash_images;
 mod dictionary;
+mod end_counts;
 mod error;
+mod examination;
 pub mod executor;
 mod feedback;
 mod figures;
@@ -54,9 +57,11 @@ pub use binary_strings::binary_strings;
 pub use campaign::{
     CampaignOptions, CampaignStatus, Discovery, FuzzCampaign, Misbehaviour, SymbolicStatus,
 };
-pub use campaign_file::CampaignFile;
+pub use campaign_file::{CampaignFile, RunOptions};
 pub use dictionary::{Dictionary, DictionaryError};
-pub use error::FuzzError;
+pub use end_counts::EndCounts;
+pub use error::{FuzzError, is_full_disk};
+pub use examination::{CaseCrashes, CaseExamination, CrashesTested};
 pub use feedback::Novelty;
 pub use figures::Figures;
 pub use fork_server::ForkServer;

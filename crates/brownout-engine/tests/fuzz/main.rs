@@ -7,7 +7,7 @@ mod fork_points;
 mod isolation;
 mod pinned;
 
-use brownout_engine::fuzz::{ExecutionEnd, ForkPoint, OperationKind, PmOperation};
+use brownout_engine::fuzz::{CopyEnd, ForkPoint, OperationKind, PmOperation};
 use fixture::{Target, run};
 
 /// Opens the pool, then reads its input: `s` stores and persists, `l` loads, `x` exits, `c` crashes, `h` hangs.
@@ -30,7 +30,7 @@ fn the_same_input_gives_the_same_counts_and_another_path_other_transitions() {
     let mut server = target.start();
     assert_eq!(server.fork_point(), ForkPoint::Input);
     let first = run(&mut server, b"sls");
-    assert_eq!(first.end, ExecutionEnd::Exited(0));
+    assert_eq!(first.end, CopyEnd::Exited(0));
     assert!(first.edges.iter().any(|&count| count > 0));
     assert!(!first.transitions.is_empty());
     for _ in 0..3 {
@@ -52,11 +52,11 @@ fn ends_of_executions_are_told_apart() {
     target.options.timeout = std::time::Duration::from_secs(2);
     let mut server = target.start();
     let ends = [
-        (&b"x"[..], ExecutionEnd::Exited(3)),
-        (b"c", ExecutionEnd::Killed(11)),
-        (b"a", ExecutionEnd::Killed(6)),
-        (b"h", ExecutionEnd::TimedOut),
-        (b"", ExecutionEnd::Exited(0)),
+        (&b"x"[..], CopyEnd::Exited(3)),
+        (b"c", CopyEnd::Killed(11)),
+        (b"a", CopyEnd::Killed(6)),
+        (b"h", CopyEnd::TimedOut),
+        (b"", CopyEnd::Exited(0)),
     ];
     for (input, expected) in ends {
         assert_eq!(run(&mut server, input).end, expected, "{input:?}");

@@ -6,6 +6,8 @@
 
 mod approach;
 mod discovery_check;
+mod ends;
+mod examinations;
 mod status_line;
 mod symbolic_report;
 mod target;
@@ -17,7 +19,7 @@ use std::time::Duration;
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
     CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, SymbolicKind, TargetDescription,
+    FuzzError, RunOptions, SymbolicKind, TargetDescription, is_full_disk,
 };
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_trace::selection::Patterns;
@@ -27,15 +29,15 @@ use crate::console::Console;
 use crate::crash_test::{Interrupt, Plan, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
-use crate::failure::{Failure, sentence};
+use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::output_directory::OutputDirectory;
 use crate::quantity::number_of;
 use crate::results::Results;
 use crate::settings::Settings;
-use crate::stored_results::read_findings;
 use approach::Approach;
 use discovery_check::DiscoveryChecker;
+use ends::CampaignEnd;
 use status_line::StatusLine;
 
 use target::PLACE;
@@ -73,7 +75,7 @@ fn run_campaign(
     let root = root_of(&directory)?;
     let target = describe_target(arguments, &approach, &settings, &root)?;
     let file = campaign_file(arguments, &approach, &settings)?;
-    let options = campaign_options(arguments, approach, &settings, &root)?;
+    let options = campaign_options(arguments, approach, &settings, &root, plan.is_some())?;
     let earlier = CampaignFile::read(&root)?;
     let mut results = Results::new(planned(arguments, &settings), Vec::new());
     results.fuzzed = true;
@@ -81,9 +83,9 @@ fn run_campaign(
         Some(earlier) if !earlier.is_of(&file) => {
             return Err(Failure::OtherCampaign { path: root });
         }
-        Some(earlier) => {
-            results.findings = read_findings(&directory).unwrap_or_default();
-            results.linted = true;
+        Some(mut earlier) => {
+            results.continue_campaign(&directory)?;
+            earlier.options = file.options;
             console.remark(format_args!(
                 "continuing the campaign in {} after {}",
                 root.display(),
@@ -100,6 +102,7 @@ fn run_campaign(
     results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     let interrupt = Interrupt::catch().map_err(Failure::Signals)?;
     let (campaign, discoveries) = FuzzCampaign::new(options, file)?;
+    results.linted = !campaign.examinations().is_empty();
     let mut checker = DiscoveryChecker::new(
         &campaign,
         &target,
@@ -117,18 +120,21 @@ fn run_campaign(
     let start = |files: &[PathBuf]| -> Result<Box<dyn Executor>, FuzzError> {
         Ok(Box::new(ForkServer::new(target.clone(), files)?))
     };
-    let ended = campaign.run(&start, || {
+    let mut ended = campaign.run(&start, || {
         supervise(&campaign, &discoveries, &mut checker, &limits, console)
     });
     // What workers have found while they were ending.
     while let Ok(discovery) = discoveries.try_recv() {
-        checker.check_briefly(discovery)?;
+        match discovery {
+            Discovery::Failed(error) => ended = ended.and(Err(error.into())),
+            discovery => ended = ended.and(checked(discovery, &mut checker, true)),
+        }
     }
-    let saved = campaign.save();
+    let saved = campaign.save().map_err(Failure::from);
     let mut results = checker.finish();
     conclude(&campaign, &mut results, ended.and(saved));
     write_minimal_corpus(&campaign, &root, &mut results);
-    results.write_unfinished(&decisions, &settings, &directory, "writing the results")?;
+    // Whatever could not be written: what was found is printed, and why it ended.
     results.conclude(
         decisions,
         &settings,
@@ -160,7 +166,7 @@ fn supervise(
     checker: &mut DiscoveryChecker<'_>,
     limits: &Limits<'_>,
     console: &Console,
-) -> Result<(), FuzzError> {
+) -> Result<(), Failure> {
     let mut figures = Figures::open(checker.root())?;
     let mut line = StatusLine::new(console);
     let mut saved = Duration::ZERO;
@@ -169,24 +175,21 @@ fn supervise(
         // Symbolic workers may have nothing left to try. What they have found is examined all the same.
         let was_over = campaign.is_over();
         match discoveries.recv_timeout(TICK) {
-            Ok(Discovery::Failed(error)) => return Err(error),
+            Ok(Discovery::Failed(error)) => return Err(error.into()),
             Ok(discovery) => {
                 line.clear();
                 // Findings can be repeated only if the persistent files are known, even if the campaign is killed now.
                 campaign.save()?;
-                if let Err(failure) = checker.check(discovery) {
-                    checker.note_failure(&failure);
-                }
+                checked(discovery, checker, false)?;
             }
             Err(RecvTimeoutError::Timeout) if was_over => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if mode.is_none() {
-            mode = campaign.mode();
-            if let Some(mode) = &mode {
-                console.remark(format_args!("the program is {mode}"));
-            }
+        if let Some(now) = campaign.mode().filter(|now| Some(now) != mode.as_ref()) {
+            line.clear();
+            console.remark(format_args!("the program is {now}"));
+            mode = Some(now);
         }
         if line.is_due() {
             line.show(&campaign.status(), checker.findings());
@@ -199,32 +202,52 @@ fn supervise(
         }
     }
     line.clear();
-    figures
-        .add(&campaign.status(), checker.findings())
-        .map(drop)
+    figures.add(&campaign.status(), checker.findings())?;
+    Ok(())
+}
+
+/// Examines a discovery. Fails only if the campaign cannot continue: of one input that cannot be examined, the results say so.
+fn checked(
+    discovery: Discovery,
+    checker: &mut DiscoveryChecker<'_>,
+    is_brief: bool,
+) -> Result<(), Failure> {
+    let checked = match is_brief {
+        true => checker.check_briefly(discovery),
+        false => checker.check(discovery),
+    };
+    match checked {
+        Err(failure) if is_full_disk(&failure) => Err(failure),
+        Err(failure) => {
+            checker.note_failure(&failure);
+            Ok(())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 /// Says what the campaign was, and why it shows little if it does.
-fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), FuzzError>) {
+fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Failure>) {
     let status = campaign.status();
     results.add_tested(summary(&status));
     let is_complete = ended.is_ok();
     symbolic_report::conclude(campaign, &status, results);
-    if let Err(error) = ended {
-        let why = match error.is_full_disk() {
+    if let Err(failure) = ended {
+        let why = match is_full_disk(&failure) {
             true => format!(
                 "the disk is full: {}; the corpus is complete up to here, and the same command continues when there is space",
-                sentence(&error)
+                failure.sentence()
             ),
-            false => format!("the campaign ended early: {}", sentence(&error)),
+            false => format!("the campaign ended early: {}", failure.sentence()),
         };
         results.fall_short(ExitCode::Usage, Reason::other(why));
     }
     let executions = number_of(status.executions, "execution");
+    let ends = campaign.ends();
     if is_complete && campaign.files().is_empty() {
-        let failures = match campaign.has_succeeded() {
-            true => "",
-            false => "; the program has never ended with status 0",
+        let failures = match ends.succeeded {
+            0 => "; the program has never ended with status 0",
+            _ => "",
         };
         let why = format!(
             "nothing persistent was seen in {executions}: no mapped file was flushed or synced, or none matches --pm; \
@@ -240,6 +263,24 @@ fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Fu
              belongs, or give --server if clients send it"
         );
         results.fall_short(ExitCode::NothingTested, Reason::other(why));
+    }
+    let end = CampaignEnd {
+        ends,
+        has_paths: campaign.has_paths(),
+        is_examined: results.linted,
+        has_findings: !results.findings.is_empty(),
+    };
+    if is_complete && !campaign.files().is_empty() {
+        results.shortfalls.extend(end.shortfalls());
+    }
+    end.left_out()
+        .into_iter()
+        .for_each(|sentence| results.add_tested(sentence));
+    if status.lost > 0 {
+        results.subject.gaps.push(format!(
+            "{} ended what runs the program and were skipped: on some inputs it kills other processes, or uses up a resource of the system",
+            number_of(status.lost, "execution")
+        ));
     }
     let unstable = campaign.unstable_cases();
     if !unstable.is_empty() {
@@ -348,6 +389,7 @@ fn campaign_options(
     approach: Approach,
     settings: &Settings,
     root: &Path,
+    tests_crashes: bool,
 ) -> Result<CampaignOptions, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     Ok(CampaignOptions {
@@ -363,6 +405,7 @@ fn campaign_options(
         disk_limit: arguments.disk_limit,
         random_seed: arguments.random_seed,
         patterns: Patterns::new(&settings.patterns, &here)?,
+        tests_crashes,
         jobs: approach.jobs,
         symbolic: approach.symbolic,
     })
@@ -408,6 +451,15 @@ fn campaign_file(
             SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
         });
     file.symbolic = shaping.map(|source| source.text()).collect();
+    file.options = RunOptions {
+        timeout: Some(arguments.timeout.as_secs_f64()),
+        fork_at: arguments.fork_at.clone(),
+        config: arguments.findings.config.config.as_ref().map(|config| {
+            let config = here.join(config);
+            config.to_string_lossy().into_owned()
+        }),
+        preset: arguments.findings.config.preset.clone(),
+    };
     Ok(file)
 }
 
@@ -436,6 +488,7 @@ pub fn target_description(
     file: &CampaignFile,
     root: &Path,
     timeout: Duration,
+    settings: &Settings,
 ) -> Result<TargetDescription, Failure> {
-    target::from_file(file, root, timeout)
+    target::from_file(file, root, timeout, settings)
 }

@@ -1,7 +1,9 @@
 //! `brownout fuzz`: inputs and images are generated, what they reach is found and can be replayed, and a campaign can be ended and
 //! continued.
 
+mod hostile;
 mod inputs;
+mod resumption;
 mod servers;
 #[path = "../test_dir/mod.rs"]
 mod test_dir;

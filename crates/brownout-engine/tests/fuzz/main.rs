@@ -94,6 +94,29 @@ fn an_operation_is_known_by_its_place() {
 }
 
 #[test]
+fn calls_that_make_stores_durable_are_operations() {
+    let target = Target::new(
+        "",
+        "open_pool(argv[1]);
+         char byte = 0; read(0, &byte, 1);
+         pool[0] = 1;
+         if (byte == 'm') msync((void *)pool, 4096, MS_SYNC);
+         if (byte == 'f') fsync(fd);
+         if (byte == 'o') fsync(0);",
+    );
+    let mut server = target.start();
+    let nothing = run(&mut server, b"-");
+    assert_eq!(run(&mut server, b"o").new_transitions(&nothing), 0);
+    let synced = run(&mut server, b"m");
+    assert_eq!(synced.new_transitions(&nothing), 1);
+    assert_eq!(run(&mut server, b"f").new_transitions(&synced), 1);
+    let mut new = synced.transitions.iter();
+    let sync = new.find(|at| !nothing.transitions.contains(at)).unwrap();
+    let operation = server.operation(sync.0.to).unwrap();
+    assert_eq!(operation.kind, OperationKind::Call);
+}
+
+#[test]
 fn inside_a_library_the_call_that_led_there_tells_operations_apart() {
     let target = Target::new(
         "static char text[4096];",

@@ -23,6 +23,7 @@ use crate::grammar::Grammar;
 use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::image_store::ImageStore;
 use crate::mutation::MutationOptions;
+use crate::pm_coverage::{PmCoverage, ReachedOperation, with_lines};
 use crate::symbolic::{
     OperationLine, PmProgress, SymbolicFigures, SymbolicOptions, SymbolicSearch, SymbolicWorker,
     UnsolvedCause, UnsolvedCounts,
@@ -95,12 +96,16 @@ pub struct CampaignStatus {
     pub unstable: u64,
     pub images: usize,
     pub evicted: u64,
+    /// Whether images that cannot be built again take more than they may.
+    pub exceeds_disk_limit: bool,
     /// Bytes of images and inputs on disk.
     pub disk: u64,
     /// Failures of the target that a native run did not repeat.
     pub unconfirmed: u64,
     /// Executions of this process that have destroyed what ran them, and were skipped.
     pub lost: u64,
+    /// Executions of this process with more different transitions than can be counted.
+    pub incomplete: u64,
     pub last_new_path: Option<Duration>,
     /// What symbolic workers have done, if there are any.
     pub symbolic: Option<SymbolicStatus>,
@@ -134,6 +139,7 @@ pub(crate) struct Shared {
     pub failures: Feedback,
     pub corpus: Corpus,
     pub images: ImageStore,
+    pub coverage: PmCoverage,
     /// The persistent files of the target, in the order of the files of images.
     pub files: Vec<PathBuf>,
     /// What can make executions differ, one phrase each.
@@ -165,6 +171,8 @@ pub struct FuzzCampaign {
     ends: EndCounters,
     /// Executions of this process that have destroyed what ran them.
     pub(crate) lost: AtomicU64,
+    /// Executions of this process of which not all transitions were counted.
+    incomplete: AtomicU64,
     shared: Mutex<Shared>,
     stop: AtomicBool,
     started: Instant,
@@ -195,12 +203,14 @@ impl FuzzCampaign {
             may_have_used_input: AtomicBool::new(earlier.may_have_used_input),
             ends: EndCounters::after(earlier.ends),
             lost: AtomicU64::new(0),
+            incomplete: AtomicU64::new(0),
             before: Duration::try_from_secs_f64(earlier.seconds).unwrap_or_default(),
             shared: Mutex::new(Shared {
                 feedback: Feedback::default(),
                 failures: Feedback::default(),
                 corpus,
                 images,
+                coverage: PmCoverage::default(),
                 files: earlier.paths(),
                 unpinned: Vec::new(),
                 last_new_path: None,
@@ -301,6 +311,9 @@ impl FuzzCampaign {
         if execution.may_have_used_input {
             self.may_have_used_input.store(true, Ordering::Relaxed);
         }
+        if execution.lost_transitions > 0 {
+            self.incomplete.fetch_add(1, Ordering::Relaxed);
+        }
         self.ends.add(execution.end);
     }
 
@@ -358,12 +371,20 @@ impl FuzzCampaign {
             unstable: shared.corpus.unstable(),
             images: shared.images.ids().len(),
             evicted: shared.images.evicted(),
+            exceeds_disk_limit: shared.images.exceeds_limit(),
             disk: shared.images.disk() + shared.corpus.disk(),
             unconfirmed: shared.unconfirmed,
             lost: self.lost.load(Ordering::Relaxed),
+            incomplete: self.incomplete.load(Ordering::Relaxed),
             last_new_path: shared.last_new_path,
             symbolic,
         }
+    }
+
+    /// The operations on persistent memory that the corpus has reached, with source lines; none if the target cannot be copied.
+    pub fn reached_operations(&self) -> Vec<ReachedOperation> {
+        let operations = self.lock().coverage.operations();
+        with_lines(operations)
     }
 
     /// The source lines of the program with operations on persistent memory, as far as symbolic workers know them.
@@ -430,11 +451,6 @@ impl FuzzCampaign {
         let cases = shared.corpus.cases().iter();
         let unstable = cases.filter(|case| !case.is_stable);
         unstable.map(|case| case.number).collect()
-    }
-
-    /// The content of an image, if it was not evicted.
-    pub fn image(&self, id: ImageId) -> Option<StartImage> {
-        self.lock().images.image(id)
     }
 
     /// How an image came about: from the root to it.

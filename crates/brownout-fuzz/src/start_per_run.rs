@@ -166,7 +166,9 @@ impl Executor for StartPerRun {
             duration: outcome.duration,
             may_use_others,
             may_have_used_input: true,
+            is_copied: false,
             transitions: observation.transitions,
+            lost_transitions: 0,
             edges: observation.edges,
             unpinned: observation.unpinned,
         })

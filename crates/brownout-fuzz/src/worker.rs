@@ -5,6 +5,8 @@ mod images;
 mod lost_execution;
 mod novelty;
 mod resumption;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -297,6 +299,7 @@ impl<'a> Worker<'a> {
             let Some(mut execution) = self.execute(&trial.content, &trial.input)? else {
                 continue;
             };
+            self.learn_corpus_anew(&execution)?;
             if execution.may_use_others && self.is_new(&execution) {
                 let used = self.executor.persistent(&trial.content, &trial.input);
                 let used = self.survive(used)?.unwrap_or_default();

@@ -47,7 +47,7 @@ impl Worker<'_> {
     pub(crate) fn image(&mut self, id: ImageId) -> Result<Option<StartImage>, FuzzError> {
         let (content, origin) = {
             let mut shared = self.campaign.lock();
-            (shared.images.take(id), shared.images.origin(id).cloned())
+            (shared.images.take(id)?, shared.images.origin(id).cloned())
         };
         match (content, origin) {
             (Some(content), _) => Ok(Some(content)),
@@ -70,6 +70,10 @@ impl Worker<'_> {
         let Some((input, parent)) = input.zip(self.image(*parent)?) else {
             return Ok(None);
         };
+        // Only an image that it comes from may have been evicted.
+        if let Some(image) = self.campaign.lock().images.image(id)? {
+            return Ok(Some(image));
+        }
         let image = match origin {
             ImageOrigin::Crash { event, .. } => {
                 let trace = tempfile::NamedTempFile::new_in(&self.campaign.options.out);
@@ -86,7 +90,11 @@ impl Worker<'_> {
                     files: &self.files,
                     patterns: self.campaign.options.patterns.as_ref(),
                 };
-                recorded.crash_image_at(*event)?
+                let image = recorded.crash_image_at(*event);
+                match self.survive(image)? {
+                    Some(image) => image,
+                    None => return Ok(None),
+                }
             }
             _ => {
                 if self.execute(&parent, &input)?.is_none() {

@@ -23,6 +23,31 @@ impl Worker<'_> {
         self.campaign.lock().feedback.judge(execution) > Novelty::Nothing
     }
 
+    /// Runs the corpus again if executions are counted by other means than before, because the target cannot be copied any more, or can be.
+    /// Otherwise everything would be new.
+    pub(super) fn learn_corpus_anew(&mut self, execution: &Execution) -> Result<(), FuzzError> {
+        let cases: Vec<(ImageId, Vec<u8>)> = {
+            let mut shared = self.campaign.lock();
+            if !shared.feedback.is_first(execution) {
+                return Ok(());
+            }
+            let cases = shared.corpus.cases().iter();
+            cases.map(|case| (case.image, case.input.clone())).collect()
+        };
+        for (image, input) in cases {
+            if self.campaign.is_over() {
+                break;
+            }
+            let Some(content) = self.image(image)? else {
+                continue;
+            };
+            if let Some(again) = self.execute(&content, &input)? {
+                self.campaign.lock().feedback.learn(&again);
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps a test case if it shows something new. Returns what is new, and crash images of it, to be tried.
     pub(super) fn judge(
         &mut self,
@@ -133,12 +158,14 @@ impl Worker<'_> {
             true => Some(StartImage::new(self.executor.files()?)),
             false => None,
         };
+        let operations = self.executor.new_operations();
         let mut shared = self.campaign.lock();
         let mut image = trial.image;
         if let Some(origin) = &trial.proposed {
             (image, _) = shared.images.add(origin.clone(), &trial.content)?;
         }
         let number = shared.corpus.next_number();
+        shared.coverage.add(operations, number);
         let case = TestCase {
             number,
             input: trial.input.clone(),
@@ -199,7 +226,8 @@ impl Worker<'_> {
             files: &self.files,
             patterns: self.campaign.options.patterns.as_ref(),
         };
-        let crashes = recorded.crash_images(rate, self.mutations.rand())?;
+        let crashes = recorded.crash_images(rate, self.mutations.rand());
+        let crashes = self.survive(crashes)?.unwrap_or_default();
         let image = self.image_of(case).unwrap_or(trial.image);
         self.campaign.report(Discovery::Path {
             case,

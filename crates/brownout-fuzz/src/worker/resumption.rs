@@ -15,7 +15,9 @@ impl Worker<'_> {
             Some(content) => self.execute(content, input)?,
             None => None,
         };
+        let operations = self.executor.new_operations();
         let mut shared = self.campaign.lock();
+        shared.coverage.add(operations, listed.number);
         if let Some(execution) = &execution {
             shared.feedback.learn(execution);
             if !listed.is_stable {

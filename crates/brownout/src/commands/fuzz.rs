@@ -5,6 +5,7 @@
 //! far it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
 
 mod approach;
+mod conclusion;
 mod discovery_check;
 mod ends;
 mod examinations;
@@ -18,10 +19,10 @@ use std::time::Duration;
 
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
-    CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, RunOptions, SymbolicKind, TargetDescription, is_full_disk,
+    CampaignFile, CampaignOptions, Discovery, Figures, ForkServer, FuzzCampaign, FuzzError,
+    RunOptions, SymbolicKind, TargetDescription, is_full_disk,
 };
-use brownout_report::{Reason, ReasonKind, Subject};
+use brownout_report::Subject;
 use brownout_trace::selection::Patterns;
 
 use crate::arguments::{CampaignArgs, CrashTestArgs, FuzzArgs, SymexArgs};
@@ -36,8 +37,8 @@ use crate::quantity::number_of;
 use crate::results::Results;
 use crate::settings::Settings;
 use approach::Approach;
+use conclusion::{conclude, write_minimal_corpus, write_operations};
 use discovery_check::DiscoveryChecker;
-use ends::CampaignEnd;
 use status_line::StatusLine;
 
 use target::PLACE;
@@ -134,6 +135,7 @@ fn run_campaign(
     let mut results = checker.finish();
     conclude(&campaign, &mut results, ended.and(saved));
     write_minimal_corpus(&campaign, &root, &mut results);
+    write_operations(&campaign, &root, &mut results);
     // Whatever could not be written: what was found is printed, and why it ended.
     results.conclude(
         decisions,
@@ -223,143 +225,6 @@ fn checked(
             Ok(())
         }
         Ok(()) => Ok(()),
-    }
-}
-
-/// Says what the campaign was, and why it shows little if it does.
-fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), Failure>) {
-    let status = campaign.status();
-    results.add_tested(summary(&status));
-    let is_complete = ended.is_ok();
-    symbolic_report::conclude(campaign, &status, results);
-    if let Err(failure) = ended {
-        let why = match is_full_disk(&failure) {
-            true => format!(
-                "the disk is full: {}; the corpus is complete up to here, and the same command continues when there is space",
-                failure.sentence()
-            ),
-            false => format!("the campaign ended early: {}", failure.sentence()),
-        };
-        results.fall_short(ExitCode::Usage, Reason::other(why));
-    }
-    let executions = number_of(status.executions, "execution");
-    let ends = campaign.ends();
-    if is_complete && campaign.files().is_empty() {
-        let failures = match ends.succeeded {
-            0 => "; the program has never ended with status 0",
-            _ => "",
-        };
-        let why = format!(
-            "nothing persistent was seen in {executions}: no mapped file was flushed or synced, or none matches --pm; \
-             give inputs that make the program use its files, with --seeds{failures}"
-        );
-        let reason = Reason::new(ReasonKind::NothingPersistent, why);
-        results.fall_short(ExitCode::NothingTested, reason);
-    }
-    let is_fuzzed = is_complete && status.symbolic.is_none();
-    if is_fuzzed && !campaign.files().is_empty() && !campaign.may_have_used_input() {
-        let why = format!(
-            "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
-             belongs, or give --server if clients send it"
-        );
-        results.fall_short(ExitCode::NothingTested, Reason::other(why));
-    }
-    let end = CampaignEnd {
-        ends,
-        has_paths: campaign.has_paths(),
-        is_examined: results.linted,
-        has_findings: !results.findings.is_empty(),
-    };
-    if is_complete && !campaign.files().is_empty() {
-        results.shortfalls.extend(end.shortfalls());
-    }
-    end.left_out()
-        .into_iter()
-        .for_each(|sentence| results.add_tested(sentence));
-    if status.lost > 0 {
-        results.subject.gaps.push(format!(
-            "{} ended what runs the program and were skipped: on some inputs it kills other processes, or uses up a resource of the system",
-            number_of(status.lost, "execution")
-        ));
-    }
-    let unstable = campaign.unstable_cases();
-    if !unstable.is_empty() {
-        results
-            .subject
-            .gaps
-            .push(unstable_sentence(&unstable, &campaign.unpinned()));
-    }
-    if status.unconfirmed > 0 {
-        results.subject.gaps.push(format!(
-            "{} of the program happened under instrumentation and not without; they are not reported",
-            number_of(status.unconfirmed, "failure")
-        ));
-    }
-}
-
-fn summary(status: &CampaignStatus) -> String {
-    format!(
-        "{} in {:.0} s: {} through persistent memory, {} of code, {}, {}",
-        number_of(status.executions, "execution"),
-        status.elapsed.as_secs_f64(),
-        number_of(status.transitions as u64, "path"),
-        number_of(status.edges as u64, "edge"),
-        number_of(status.corpus as u64, "input"),
-        number_of(status.images as u64, "image"),
-    )
-}
-
-fn unstable_sentence(cases: &[u64], unpinned: &[String]) -> String {
-    let shown: Vec<String> = cases
-        .iter()
-        .take(5)
-        .map(|case| format!("id:{case:06}"))
-        .collect();
-    let more = match cases.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let why = match unpinned {
-        [] => String::new(),
-        all => format!("; the program uses {}", all.join(", ")),
-    };
-    format!(
-        "{} not the same in each execution ({}{more}){why}",
-        match cases.len() {
-            1 => "1 input is".to_owned(),
-            many => format!("{many} inputs are"),
-        },
-        shown.join(", ")
-    )
-}
-
-/// Links the fewest inputs that show what all show into a directory of their own.
-fn write_minimal_corpus(campaign: &FuzzCampaign, root: &Path, results: &mut Results) {
-    let chosen = campaign.minimal_corpus();
-    let all = campaign.status().corpus;
-    let write = || -> std::io::Result<()> {
-        let folder = root.join("corpus-minimal");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
-        }
-        std::fs::create_dir_all(&folder)?;
-        for case in &chosen {
-            if let Some(input) = campaign.input(*case) {
-                std::fs::write(folder.join(format!("id:{case:06}")), input)?;
-            }
-        }
-        Ok(())
-    };
-    match write() {
-        Ok(()) => results.add_tested(format!(
-            "{} of {} show everything that all show: corpus-minimal/",
-            chosen.len(),
-            number_of(all as u64, "input")
-        )),
-        Err(error) => {
-            let why = format!("cannot write the minimal corpus: {error}");
-            results.fall_short(ExitCode::Usage, Reason::other(why));
-        }
     }
 }
 

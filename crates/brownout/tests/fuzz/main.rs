@@ -149,6 +149,12 @@ fn a_crash_image_on_which_the_program_does_not_start_is_found_and_replayed() {
         tested.contains("paths through persistent memory"),
         "{tested}"
     );
+    let operations = dir.read("brownout.out/pm-operations.csv");
+    let store = operations.lines().find(|line| {
+        let place = line.split('"').nth(1).unwrap_or_default();
+        place.contains("store.c:") && line.contains(",store,id:")
+    });
+    assert!(store.is_some(), "{operations}");
 }
 
 #[test]

@@ -156,3 +156,29 @@ fn a_campaign_on_a_full_disk_says_so_and_is_continued_when_there_is_space() {
         "{again}"
     );
 }
+
+#[test]
+fn images_take_no_more_than_the_limit_also_when_a_campaign_is_continued() {
+    let dir = TestDir::store(&["put 1\nput 2\n", SWAP, "put 3\ndrop\nput 4\n"]);
+    let images = || -> (usize, u64) {
+        let entries = fs::read_dir(dir.path("brownout.out/images")).unwrap();
+        let sizes = entries.map(|entry| entry.unwrap().metadata().unwrap().len());
+        let sizes: Vec<u64> = sizes.collect();
+        (sizes.len(), sizes.iter().sum())
+    };
+    for time in ["5s", "3s"] {
+        let done = dir.fuzz_for(time, &["--disk-limit", "24K"]);
+        assert!(matches!(done.status, Some(0 | 1)), "{}", done.stderr);
+        let (count, bytes) = images();
+        // Each image changes at least one page of 4 KiB: most are evicted, and only their origins are there.
+        assert!(
+            count > 8 && bytes <= 24 << 10,
+            "{count} images, {bytes} bytes"
+        );
+        assert!(
+            !done.stderr.contains("more than --disk-limit"),
+            "{}",
+            done.stderr
+        );
+    }
+}

@@ -163,11 +163,13 @@ fn read_file(path: &Path) -> io::Result<Option<Content>> {
 fn share(content: &Content, known: &Content) -> Content {
     let mut shared = known.clone();
     shared.resize(content.len());
+    let zeros = [0; PAGE];
     for number in shared.pages_unlike(content) {
-        if shared.page(number) != content.page(number) {
-            let zeros = [0; PAGE];
-            let bytes = content.page(number).unwrap_or(&zeros);
-            shared.write(number * bytes.len() as u64, bytes);
+        // A page of zeros may be stored or not.
+        let [old, new] = [&shared, content].map(|content| content.page(number).unwrap_or(&zeros));
+        if old != new {
+            let new = *new;
+            shared.write(number * PAGE as u64, &new);
         }
     }
     shared

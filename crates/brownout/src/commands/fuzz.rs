@@ -136,6 +136,11 @@ fn run_campaign(
     conclude(&campaign, &mut results, ended.and(saved));
     write_minimal_corpus(&campaign, &root, &mut results);
     write_operations(&campaign, &root, &mut results);
+    results
+        .subject
+        .gaps
+        .iter()
+        .for_each(|gap| console.warn(gap));
     // Whatever could not be written: what was found is printed, and why it ended.
     results.conclude(
         decisions,

@@ -1,5 +1,5 @@
-/* A store whose commands do what no store should: `die` kills what runs it, `spin` does not end, `second` uses another file. With a
-   further argument it always fails. */
+/* A store that uses another file on `second`. Depending on the third argument, it does what no store should: `kill` what runs it on the
+   command `die`, `spin` without end on that command, or always `fail`. */
 #include <fcntl.h>
 #include <immintrin.h>
 #include <signal.h>
@@ -30,14 +30,16 @@ int main(int argc, char **argv)
 		return 2;
 	pool[0]++;
 	persist(pool);
+	const char *mode = argc > 3 ? argv[3] : "";
 	char line[80];
 	while (fgets(line, sizeof line, stdin)) {
-		if (!strcmp(line, "die\n") && getppid() > 1) {
+		if (!strcmp(mode, "kill") && !strcmp(line, "die\n") && getppid() > 1) {
 			kill(getppid(), SIGKILL);
 			pause();
 		}
-		for (volatile int spin = !strcmp(line, "spin\n"); spin;)
-			;
+		if (!strcmp(mode, "spin") && !strcmp(line, "spin\n"))
+			for (volatile int spin = 1; spin;)
+				;
 		if (!strcmp(line, "second\n")) {
 			uint64_t *second = map(argv[2]);
 			second[0]++;
@@ -45,8 +47,6 @@ int main(int argc, char **argv)
 			if (second[0] > 100)
 				__builtin_trap();
 		}
-		if (!strcmp(line, "refuse\n"))
-			return 1;
 	}
-	return argc > 3;
+	return !strcmp(mode, "fail");
 }

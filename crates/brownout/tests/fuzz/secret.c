@@ -33,11 +33,24 @@ static uint64_t hash(const char *text)
 	return hash;
 }
 
+static int reads_uptime;
+
+static void store_uptime(void)
+{
+	double up = 0;
+	FILE *clock = fopen("/proc/uptime", "r");
+	if (clock && fscanf(clock, "%lf", &up) == 1)
+		for (int times = (int)(up * 100) % 64; times > 0; times--)
+			store(2 + times % 7);
+}
+
 __attribute__((noinline)) void serve(FILE *input)
 {
 	char line[80];
 	while (fgets(line, sizeof line, input)) {
 		store(1);
+		if (reads_uptime)
+			store_uptime();
 		if (hash(line) * 2654435761 >> 8 == 0xaaaaa008d0df78)
 			abort();
 	}
@@ -54,13 +67,7 @@ int main(int argc, char **argv)
 		pthread_t thread;
 		pthread_create(&thread, 0, idle, 0);
 	}
-	if (argc > 2 && !strcmp(argv[2], "uptime")) {
-		double up = 0;
-		FILE *clock = fopen("/proc/uptime", "r");
-		if (clock && fscanf(clock, "%lf", &up) == 1)
-			for (int times = (int)(up * 100) % 64; times > 0; times--)
-				store(2 + times % 7);
-	}
+	reads_uptime = argc > 2 && !strcmp(argv[2], "uptime");
 	serve(stdin);
 	return 0;
 }

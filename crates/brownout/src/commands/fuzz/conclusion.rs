@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use brownout_fuzz::{CampaignStatus, FuzzCampaign, is_full_disk};
-use brownout_report::{Reason, ReasonKind};
+use brownout_report::{Reason, ReasonKind, Severity};
 
 use super::ends::CampaignEnd;
 use super::symbolic_report;
@@ -59,7 +59,10 @@ pub fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<()
         ends,
         has_paths: campaign.has_paths(),
         is_examined: results.linted,
-        has_findings: !results.findings.is_empty(),
+        has_bugs: results
+            .findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Bug),
     };
     if is_complete && !campaign.files().is_empty() {
         results.shortfalls.extend(end.shortfalls());

@@ -15,7 +15,7 @@ pub struct CampaignEnd {
     pub has_paths: bool,
     /// Whether an input was examined.
     pub is_examined: bool,
-    pub has_findings: bool,
+    pub has_bugs: bool,
 }
 
 impl CampaignEnd {
@@ -52,7 +52,7 @@ impl CampaignEnd {
         let has_ended = ends.failed + ends.killed > 0;
         if has_ended && ends.succeeded == 0 {
             // What was found is there all the same.
-            let code = match self.has_findings {
+            let code = match self.has_bugs {
                 true => ExitCode::NothingTested,
                 false => ExitCode::TargetFailed,
             };
@@ -94,7 +94,7 @@ mod tests {
             },
             has_paths: true,
             is_examined: true,
-            has_findings: false,
+            has_bugs: false,
         }
     }
 
@@ -136,11 +136,11 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_always_fails_is_a_failure_unless_something_was_found() {
+    fn a_program_that_always_fails_is_a_failure_unless_a_bug_was_found() {
         let failed = (ExitCode::TargetFailed, ReasonKind::TargetFailed);
         assert_eq!(codes(end([0, 5, 0, 0])), [failed]);
         let found = CampaignEnd {
-            has_findings: true,
+            has_bugs: true,
             ..end([0, 5, 1, 0])
         };
         assert_eq!(codes(found)[0].0, ExitCode::NothingTested);

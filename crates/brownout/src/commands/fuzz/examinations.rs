@@ -12,13 +12,10 @@ const MOST_SENTENCES: usize = 20;
 
 /// Adds to the results what the examinations have come to. `tests_crashes` says whether crashes were to be tested.
 pub fn conclude(examined: &[(u64, CaseExamination)], tests_crashes: bool, results: &mut Results) {
-    results.add_tested(format!(
-        "{} with a new path through persistent memory examined",
-        match examined.len() {
-            1 => "1 input was".to_owned(),
-            many => format!("{many} inputs were"),
-        }
-    ));
+    results.add_tested(match examined.len() {
+        1 => "1 input with a new path through persistent memory was examined".to_owned(),
+        many => format!("{many} inputs with new paths through persistent memory were examined"),
+    });
     results.linted |= !examined.is_empty();
     add_reasons(examined, results);
     add_gaps(examined, results);
@@ -100,10 +97,11 @@ fn add_crashes(crashes: &[(u64, &CaseCrashes)], results: &mut Results) {
         Some((*case, crashes.reasons.0.first()?.clone()))
     };
     if let Some((case, reason)) = first_reason(&partial) {
+        // A crash test can be resumed by an option that campaigns do not have.
+        let text = reason.text.split("; --resume").next().unwrap_or_default();
         let why = format!(
-            "not all crashes of {} were tested, the first being id:{case:06}: {}; --crash-budget sets the time for each",
+            "not all crashes of {} were tested, the first being id:{case:06}: {text}; --crash-budget sets the time for each",
             number_of(partial.len() as u64, "input"),
-            reason.text
         );
         let reason = Reason::new(ReasonKind::CoverageGap, why);
         results.fall_short(ExitCode::NothingTested, reason);

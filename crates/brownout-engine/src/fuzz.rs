@@ -22,7 +22,7 @@ mod process_end;
 mod server;
 mod shared;
 
-pub use execution::{Comparison, ExecutionEnd, FuzzExecution, Transition};
+pub use execution::{Comparison, CopyEnd, FuzzExecution, Transition};
 pub use fork_point::{ForkPoint, Obstacle};
 pub use operations::{CodePlace, OperationKind, PmOperation};
 pub use server::FuzzServer;

@@ -104,6 +104,7 @@ pub enum Unpinned {
     Outside,
     Timers,
     Ids,
+    Usage,
     Addresses,
 }
 
@@ -116,6 +117,7 @@ impl Unpinned {
             (bits & input::OUTSIDE != 0, Self::Outside),
             (bits & input::TIMERS != 0, Self::Timers),
             (bits & input::IDS != 0, Self::Ids),
+            (bits & input::USAGE != 0, Self::Usage),
             (!has_fixed_addresses, Self::Addresses),
         ];
         let used = all.into_iter().filter(|(is_used, _)| *is_used);
@@ -131,6 +133,7 @@ impl fmt::Display for Unpinned {
             Self::Outside => "waits that only the system can end",
             Self::Timers => "timers of the system",
             Self::Ids => "process and thread ids",
+            Self::Usage => "the use of processors and memory that the system shows",
             Self::Addresses => "addresses, which this system cannot fix",
         })
     }

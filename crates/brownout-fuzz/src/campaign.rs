@@ -1,5 +1,6 @@
 //! A campaign: what its workers share, and what they report (PMFuzz §4.5).
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -13,13 +14,16 @@ use brownout_trace::selection::Patterns;
 use crate::campaign_file::CampaignFile;
 use crate::corpus::Corpus;
 use crate::cover::cover;
+use crate::end_counts::{EndCounters, EndCounts};
 use crate::error::FuzzError;
+use crate::examination::CaseExamination;
 use crate::executor::{Execution, ExecutionEnd, Executor};
-use crate::feedback::Feedback;
+use crate::feedback::{Feedback, Novelty};
 use crate::grammar::Grammar;
 use crate::image::{ImageId, ImageOrigin, StartImage};
 use crate::image_store::ImageStore;
 use crate::mutation::MutationOptions;
+use crate::pm_coverage::{PmCoverage, ReachedOperation, with_lines};
 use crate::symbolic::{
     OperationLine, PmProgress, SymbolicFigures, SymbolicOptions, SymbolicSearch, SymbolicWorker,
     UnsolvedCause, UnsolvedCounts,
@@ -42,6 +46,8 @@ pub struct CampaignOptions {
     /// Determines all random choices; with several workers, their order is left to the system.
     pub random_seed: u64,
     pub patterns: Option<Patterns>,
+    /// Whether crashes of test cases are tested when they are examined.
+    pub tests_crashes: bool,
     pub jobs: usize,
     /// How inputs are solved for, if some workers do that. The last workers are those.
     pub symbolic: Option<SymbolicOptions>,
@@ -54,6 +60,8 @@ pub enum Discovery {
     Path {
         case: u64,
         image: ImageId,
+        /// The content of the image, which may be evicted from the store.
+        content: StartImage,
         input: Vec<u8>,
         trace: PathBuf,
     },
@@ -67,6 +75,8 @@ pub enum Discovery {
 pub struct Misbehaviour {
     pub input: Vec<u8>,
     pub image: ImageId,
+    /// The content of the image, which may be evicted from the store.
+    pub content: StartImage,
     pub end: ExecutionEnd,
     /// The native run.
     pub outcome: Outcome,
@@ -86,10 +96,16 @@ pub struct CampaignStatus {
     pub unstable: u64,
     pub images: usize,
     pub evicted: u64,
+    /// Whether images that cannot be built again take more than they may.
+    pub exceeds_disk_limit: bool,
     /// Bytes of images and inputs on disk.
     pub disk: u64,
     /// Failures of the target that a native run did not repeat.
     pub unconfirmed: u64,
+    /// Executions of this process that have destroyed what ran them, and were skipped.
+    pub lost: u64,
+    /// Executions of this process with more different transitions than can be counted.
+    pub incomplete: u64,
     pub last_new_path: Option<Duration>,
     /// What symbolic workers have done, if there are any.
     pub symbolic: Option<SymbolicStatus>,
@@ -123,6 +139,7 @@ pub(crate) struct Shared {
     pub failures: Feedback,
     pub corpus: Corpus,
     pub images: ImageStore,
+    pub coverage: PmCoverage,
     /// The persistent files of the target, in the order of the files of images.
     pub files: Vec<PathBuf>,
     /// What can make executions differ, one phrase each.
@@ -134,13 +151,28 @@ pub(crate) struct Shared {
     file: CampaignFile,
 }
 
+impl Shared {
+    /// Notes what can make executions differ, because one has differed.
+    pub(crate) fn note_unpinned(&mut self, execution: &Execution) {
+        for phrase in &execution.unpinned {
+            if !self.unpinned.contains(phrase) {
+                self.unpinned.push(phrase.clone());
+            }
+        }
+    }
+}
+
 /// A campaign that is under way.
 pub struct FuzzCampaign {
     pub(crate) options: CampaignOptions,
     pub(crate) executions: AtomicU64,
-    /// Whether an execution may have used the input, and whether one has ended with status 0.
+    /// Whether an execution may have used the input.
     may_have_used_input: AtomicBool,
-    has_succeeded: AtomicBool,
+    ends: EndCounters,
+    /// Executions of this process that have destroyed what ran them.
+    pub(crate) lost: AtomicU64,
+    /// Executions of this process of which not all transitions were counted.
+    incomplete: AtomicU64,
     shared: Mutex<Shared>,
     stop: AtomicBool,
     started: Instant,
@@ -163,17 +195,22 @@ impl FuzzCampaign {
         let listed = Corpus::listed(&options.out)?;
         let mut images = ImageStore::create(&options.out, options.disk_limit)?;
         images.load()?;
+        let mut corpus = Corpus::create(&options.out)?;
+        corpus.remember(listed.iter().map(|(case, _)| case));
         let (discoveries, received) = channel();
         let campaign = Self {
             executions: AtomicU64::new(earlier.executions),
-            may_have_used_input: AtomicBool::new(false),
-            has_succeeded: AtomicBool::new(false),
+            may_have_used_input: AtomicBool::new(earlier.may_have_used_input),
+            ends: EndCounters::after(earlier.ends),
+            lost: AtomicU64::new(0),
+            incomplete: AtomicU64::new(0),
             before: Duration::try_from_secs_f64(earlier.seconds).unwrap_or_default(),
             shared: Mutex::new(Shared {
                 feedback: Feedback::default(),
                 failures: Feedback::default(),
-                corpus: Corpus::create(&options.out)?,
+                corpus,
                 images,
+                coverage: PmCoverage::default(),
                 files: earlier.paths(),
                 unpinned: Vec::new(),
                 last_new_path: None,
@@ -274,19 +311,26 @@ impl FuzzCampaign {
         if execution.may_have_used_input {
             self.may_have_used_input.store(true, Ordering::Relaxed);
         }
-        if execution.end == ExecutionEnd::Exited(0) {
-            self.has_succeeded.store(true, Ordering::Relaxed);
+        if execution.lost_transitions > 0 {
+            self.incomplete.fetch_add(1, Ordering::Relaxed);
         }
+        self.ends.add(execution.end);
     }
 
-    /// Whether an execution of this process may have used the input.
+    /// Whether an execution may have used the input.
     pub fn may_have_used_input(&self) -> bool {
         self.may_have_used_input.load(Ordering::Relaxed)
     }
 
-    /// Whether an execution of this process has ended with status 0.
-    pub fn has_succeeded(&self) -> bool {
-        self.has_succeeded.load(Ordering::Relaxed)
+    /// How executions have ended.
+    pub fn ends(&self) -> EndCounts {
+        self.ends.counts()
+    }
+
+    /// Whether a test case was kept, by this process or an earlier one, for what it does with persistent memory.
+    pub fn has_paths(&self) -> bool {
+        let is_path = |case: &ListedCase| case.novelty >= Novelty::Count;
+        self.listed.iter().any(|(case, _)| is_path(case)) || self.lock().feedback.transitions() > 0
     }
 
     /// Lets the workers end after their present execution.
@@ -327,11 +371,20 @@ impl FuzzCampaign {
             unstable: shared.corpus.unstable(),
             images: shared.images.ids().len(),
             evicted: shared.images.evicted(),
+            exceeds_disk_limit: shared.images.exceeds_limit(),
             disk: shared.images.disk() + shared.corpus.disk(),
             unconfirmed: shared.unconfirmed,
+            lost: self.lost.load(Ordering::Relaxed),
+            incomplete: self.incomplete.load(Ordering::Relaxed),
             last_new_path: shared.last_new_path,
             symbolic,
         }
+    }
+
+    /// The operations on persistent memory that the corpus has reached, with source lines; none if the target cannot be copied.
+    pub fn reached_operations(&self) -> Vec<ReachedOperation> {
+        let operations = self.lock().coverage.operations();
+        with_lines(operations)
     }
 
     /// The source lines of the program with operations on persistent memory, as far as symbolic workers know them.
@@ -355,12 +408,26 @@ impl FuzzCampaign {
         shared.file.set_paths(&files);
         shared.file.executions = self.executions.load(Ordering::Relaxed);
         shared.file.seconds = self.elapsed().as_secs_f64();
+        shared.file.ends = self.ends();
+        shared.file.may_have_used_input = self.may_have_used_input();
         shared.file.write(&self.options.out)
     }
 
-    /// Notes that the recording of a test case was examined.
-    pub fn examined(&self, case: u64) -> Result<(), FuzzError> {
-        self.lock().corpus.mark_examined(case)
+    /// Notes what the examination of a recording has come to. From now on the recording is not needed.
+    pub fn examined(&self, case: u64, examination: CaseExamination) -> Result<(), FuzzError> {
+        self.lock().corpus.mark_examined(case, examination)?;
+        // One that cannot be removed is not examined again.
+        let _ = fs::remove_file(self.recording(case));
+        Ok(())
+    }
+
+    /// The test cases that were examined in the whole campaign, and what that has come to.
+    pub fn examinations(&self) -> Vec<(u64, CaseExamination)> {
+        let shared = self.lock();
+        let examined = shared.corpus.examinations();
+        examined
+            .map(|(case, examination)| (case, examination.clone()))
+            .collect()
     }
 
     /// The persistent files that the target has used.
@@ -384,11 +451,6 @@ impl FuzzCampaign {
         let cases = shared.corpus.cases().iter();
         let unstable = cases.filter(|case| !case.is_stable);
         unstable.map(|case| case.number).collect()
-    }
-
-    /// The content of an image, if it was not evicted.
-    pub fn image(&self, id: ImageId) -> Option<StartImage> {
-        self.lock().images.image(id)
     }
 
     /// How an image came about: from the root to it.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use brownout_recovery::path_text;
 use serde::{Deserialize, Serialize};
 
+use crate::end_counts::EndCounts;
 use crate::error::FuzzError;
 use crate::image_store::write_atomically;
 
@@ -31,6 +32,31 @@ pub struct CampaignFile {
     pub files: Vec<String>,
     pub executions: u64,
     pub seconds: f64,
+    /// How executions have ended.
+    #[serde(default)]
+    pub ends: EndCounts,
+    /// Whether an execution may have used its input.
+    #[serde(default)]
+    pub may_have_used_input: bool,
+    /// How the process that has worked on it last was to run and examine the program.
+    #[serde(default)]
+    pub options: RunOptions,
+}
+
+/// What the results do not depend on, but a replay does: it is what the last command has said.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunOptions {
+    /// How long an execution may take, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<f64>,
+    /// The function before which the program is copied, if it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_at: Option<String>,
+    /// The configuration file and the preset in it, if there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
 }
 
 impl CampaignFile {
@@ -45,6 +71,9 @@ impl CampaignFile {
             files: Vec::new(),
             executions: 0,
             seconds: 0.0,
+            ends: EndCounts::default(),
+            may_have_used_input: false,
+            options: RunOptions::default(),
         }
     }
 
@@ -97,6 +126,11 @@ impl CampaignFile {
             )
         };
         parts(self) == parts(other)
+    }
+
+    /// Where the program runs.
+    pub fn directory(&self) -> PathBuf {
+        path_text::from_text(&self.directory).unwrap_or_else(|| PathBuf::from("/"))
     }
 
     pub fn paths(&self) -> Vec<PathBuf> {

@@ -1,17 +1,19 @@
 //! The test cases that are kept, in memory and on disk, and which of them is mutated next.
 //!
 //! On disk the inputs are a queue as AFL has it: a file for each, whose name begins with `id:`. A list beside it says on which images they
-//! start. Its lines are appended; a line that is cut off, because this process was killed, is ignored.
+//! start, and what their examination has come to. Its lines are appended; of a test case the last one counts. A line that is cut off,
+//! because this process was killed or the disk was full, is ignored, and removed before others are appended.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use libafl_bolts::rands::Rand;
 
+use crate::appended_lines;
 use crate::error::FuzzError;
+use crate::examination::CaseExamination;
 use crate::feedback::Novelty;
 use crate::image_store::write_atomically;
 use crate::test_case::{ListedCase, TestCase};
@@ -44,9 +46,8 @@ impl Corpus {
         };
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let list = out.join(LIST);
-        let file = OpenOptions::new().create(true).append(true).open(&list);
         Ok(Self {
-            list: file.map_err(failed(&list))?,
+            list: appended_lines::open(&list).map_err(failed(&list))?,
             out: out.to_owned(),
             cases: Vec::new(),
             listed: BTreeMap::new(),
@@ -80,6 +81,8 @@ impl Corpus {
                 _ => {}
             }
         }
+        // Those that were examined are listed once more. A test case comes after the one that it, or its image, comes from.
+        cases.sort_by_key(|(case, _)| case.number);
         Ok(cases)
     }
 
@@ -110,7 +113,8 @@ impl Corpus {
             novelty: case.novelty,
             parent: case.parent,
             found_after: elapsed.as_secs_f64(),
-            is_examined: false,
+            is_stable: case.is_stable,
+            examination: None,
         })?;
         self.disk += case.input.len() as u64;
         self.keep(case);
@@ -123,22 +127,39 @@ impl Corpus {
         self.cases.push(case);
     }
 
-    /// Keeps a test case that is on disk, as the list has it.
-    pub fn keep_listed(&mut self, case: TestCase, listed: ListedCase) {
+    /// What the list says about the test cases of earlier processes. They are kept when they have run again.
+    pub fn remember<'l>(&mut self, listed: impl Iterator<Item = &'l ListedCase>) {
+        for case in listed {
+            self.next = self.next.max(case.number + 1);
+            self.listed.insert(case.number, case.clone());
+        }
+    }
+
+    /// Keeps a test case that is listed.
+    pub fn keep_listed(&mut self, case: TestCase) {
         self.disk += case.input.len() as u64;
-        self.listed.insert(case.number, listed);
         self.keep(case);
     }
 
-    /// Notes that the recording of a test case was examined.
-    pub fn mark_examined(&mut self, number: u64) -> Result<(), FuzzError> {
+    /// Notes what the examination of a test case has come to.
+    pub fn mark_examined(
+        &mut self,
+        number: u64,
+        examination: CaseExamination,
+    ) -> Result<(), FuzzError> {
         match self.listed.get(&number) {
-            Some(case) if !case.is_examined => self.list(ListedCase {
-                is_examined: true,
+            Some(case) => self.list(ListedCase {
+                examination: Some(examination),
                 ..case.clone()
             }),
-            _ => Ok(()),
+            None => Ok(()),
         }
+    }
+
+    /// The test cases that were examined, and what that has come to.
+    pub fn examinations(&self) -> impl Iterator<Item = (u64, &CaseExamination)> {
+        let cases = self.listed.values();
+        cases.filter_map(|case| Some((case.number, case.examination.as_ref()?)))
     }
 
     /// Adds a line to the list.
@@ -149,10 +170,11 @@ impl Corpus {
             why: error.to_string(),
         })?;
         line.push(b'\n');
-        self.listed.insert(case.number, case);
-        self.list
-            .write_all(&line)
-            .map_err(|source| FuzzError::Write { path, source })
+        let number = case.number;
+        appended_lines::append(&mut self.list, &line)
+            .map_err(|source| FuzzError::Write { path, source })?;
+        self.listed.insert(number, case);
+        Ok(())
     }
 
     /// Chooses a test case to mutate.
@@ -218,18 +240,34 @@ mod tests {
         let two = case(1, "del a", Novelty::Code);
         corpus.add(two, "havoc", second).unwrap();
         let list = out.path().join(LIST);
+        corpus.mark_examined(0, CaseExamination::default()).unwrap();
         let mut text = fs::read(&list).unwrap();
         text.extend(b"{\"number\":2,\"inp");
         fs::write(&list, text).unwrap();
+        let mut corpus = Corpus::create(out.path()).unwrap();
+        let three = case(3, "get a", Novelty::Code);
+        corpus.add(three, "havoc", second).unwrap();
         let listed = Corpus::listed(out.path()).unwrap();
         let inputs: Vec<&[u8]> = listed.iter().map(|(_, input)| &input[..]).collect();
-        assert_eq!(inputs, [b"set a", b"del a"]);
+        assert_eq!(inputs, [b"set a", b"del a", b"get a"]);
         assert_eq!(listed[0].0.image, ImageId(7));
+        assert!(listed[0].0.examination.is_some());
         let names = fs::read_dir(out.path().join(FOLDER)).unwrap();
         let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
         assert_eq!(names[0], "id:000000,time:1000,op:seed,+pm");
         assert_eq!(names[1], "id:000001,src:000000,time:1000,op:havoc");
+    }
+
+    #[test]
+    fn a_test_case_without_its_crashes_tested_is_open_if_they_are_to_be() {
+        let out = tempfile::tempdir().unwrap();
+        let mut corpus = Corpus::create(out.path()).unwrap();
+        let one = case(0, "set a", Novelty::Transition);
+        corpus.add(one, "seed", Duration::ZERO).unwrap();
+        assert!(corpus.listed[&0].is_open(false));
+        corpus.mark_examined(0, CaseExamination::default()).unwrap();
+        assert!(!corpus.listed[&0].is_open(false) && corpus.listed[&0].is_open(true));
     }
 
     #[test]

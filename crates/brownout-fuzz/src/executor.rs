@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use brownout_engine::fuzz::Comparison;
+use brownout_engine::fuzz::{Comparison, PmOperation};
 use brownout_recovery::{Outcome, RecordedPath, SymbolicInput};
 use brownout_trace::replay::Content;
 
 use crate::error::FuzzError;
 use crate::image::StartImage;
 
-/// How often things happened, by their identity, in ascending order of identities.
+/// How often things happened, by their identity, in ascending order of identities. Counts have 32 bits, those of PMFuzz 8.
 pub type Counts = Vec<(u64, u32)>;
 
 /// Runs test cases, one after the other. Each starts from the same state, but for its image and its input.
@@ -25,6 +25,12 @@ pub trait Executor {
         _input: &[u8],
     ) -> Result<Vec<Comparison>, FuzzError> {
         Ok(Vec::new())
+    }
+
+    /// The operations on persistent memory, by their identities, that the last execution has made, as far as they are known. Those that
+    /// were returned before may be left out.
+    fn new_operations(&mut self) -> Vec<(u64, PmOperation)> {
+        Vec::new()
     }
 
     /// The persistent files as the last execution has left them.
@@ -82,12 +88,16 @@ pub struct Execution {
     pub duration: Duration,
     /// Transitions between operations on persistent memory.
     pub transitions: Counts,
+    /// Transitions that were not counted, because there were too many different ones.
+    pub lost_transitions: u32,
     /// Parts of the code.
     pub edges: Counts,
     /// Whether the run may have used persistent files that are not known.
     pub may_use_others: bool,
     /// Whether the target has used the input, or that is not known. If not, all inputs lead to the same execution.
     pub may_have_used_input: bool,
+    /// Whether a copy of the target has made it: identities of transitions and of code are others than those of a target that was started.
+    pub is_copied: bool,
     /// What can make executions of the same test case differ, one phrase each.
     pub unpinned: Vec<String>,
 }

@@ -2,6 +2,10 @@
 //!
 //! Counts fall into AFL's buckets. A transition between operations on persistent memory that was never seen counts most, then a
 //! transition in a bucket that was never seen, then code in a bucket that was never seen.
+//!
+//! Unlike PMFuzz, transitions are distinguished exactly, not by a place in a map. What executions that were cut off have shown is not
+//! judged. Copies of the target and targets that are started for each execution are counted by different means: what is known of each is
+//! kept apart.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -24,6 +28,15 @@ pub enum Novelty {
 /// Everything that the executions of a campaign have shown.
 #[derive(Debug, Default)]
 pub struct Feedback {
+    copied: Seen,
+    started: Seen,
+}
+
+/// What executions that were counted by the same means have shown.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Whether there was one.
+    is_used: bool,
     transitions: FxHashMap<u64, u8>,
     edges: FxHashMap<u64, u8>,
 }
@@ -44,13 +57,33 @@ pub fn bucket(count: u32) -> u8 {
 }
 
 impl Feedback {
+    fn seen_by(&self, execution: &Execution) -> &Seen {
+        match execution.is_copied {
+            true => &self.copied,
+            false => &self.started,
+        }
+    }
+
+    fn seen_by_mut(&mut self, execution: &Execution) -> &mut Seen {
+        match execution.is_copied {
+            true => &mut self.copied,
+            false => &mut self.started,
+        }
+    }
+
+    /// Notes by which means an execution was counted. Returns whether it is the first one that was.
+    pub fn is_first(&mut self, execution: &Execution) -> bool {
+        !std::mem::replace(&mut self.seen_by_mut(execution).is_used, true)
+    }
+
     /// What is new about an execution.
     pub fn judge(&self, execution: &Execution) -> Novelty {
+        let known = self.seen_by(execution);
         let by_transition =
             execution
                 .transitions
                 .iter()
-                .map(|&(key, count)| match self.transitions.get(&key) {
+                .map(|&(key, count)| match known.transitions.get(&key) {
                     None => Novelty::Transition,
                     Some(seen) if seen & bucket(count) == 0 => Novelty::Count,
                     Some(_) => Novelty::Nothing,
@@ -60,7 +93,7 @@ impl Feedback {
             return best;
         }
         let is_new = |&(key, count): &(u64, u32)| {
-            let seen = self.edges.get(&key);
+            let seen = known.edges.get(&key);
             seen.is_none_or(|seen| seen & bucket(count) == 0)
         };
         match execution.edges.iter().any(is_new) {
@@ -71,32 +104,35 @@ impl Feedback {
 
     /// The transitions of an execution that were never seen.
     pub fn unseen(&self, execution: &Execution) -> Vec<u64> {
+        let known = &self.seen_by(execution).transitions;
         let keys = execution.transitions.iter().map(|&(key, _)| key);
-        keys.filter(|key| !self.transitions.contains_key(key))
-            .collect()
+        keys.filter(|key| !known.contains_key(key)).collect()
     }
 
     /// Remembers that transitions were seen, but not how often: someone looks for a shorter input that shows them.
     pub fn reserve(&mut self, execution: &Execution) {
+        let known = &mut self.seen_by_mut(execution).transitions;
         for &(key, _) in &execution.transitions {
-            self.transitions.entry(key).or_default();
+            known.entry(key).or_default();
         }
     }
 
     /// Remembers an execution.
     pub fn learn(&mut self, execution: &Execution) {
-        add(&mut self.transitions, &execution.transitions);
-        add(&mut self.edges, &execution.edges);
+        let known = self.seen_by_mut(execution);
+        known.is_used = true;
+        add(&mut known.transitions, &execution.transitions);
+        add(&mut known.edges, &execution.edges);
     }
 
     /// How many transitions were seen.
     pub fn transitions(&self) -> usize {
-        self.transitions.len()
+        (self.copied.transitions.len()).max(self.started.transitions.len())
     }
 
     /// How many parts of the code were seen.
     pub fn edges(&self) -> usize {
-        self.edges.len()
+        (self.copied.edges.len()).max(self.started.edges.len())
     }
 }
 
@@ -118,9 +154,11 @@ mod tests {
             end: ExecutionEnd::Exited(0),
             duration: Duration::ZERO,
             transitions: transitions.to_vec(),
+            lost_transitions: 0,
             edges: edges.to_vec(),
             may_use_others: false,
             may_have_used_input: true,
+            is_copied: true,
             unpinned: Vec::new(),
         }
     }
@@ -136,6 +174,22 @@ mod tests {
         assert_eq!(judge(&[(1, 3)], &[(8, 1)]), Novelty::Count);
         assert_eq!(judge(&[(1, 3), (2, 1)], &[]), Novelty::Transition);
         assert_eq!(feedback.unseen(&execution(&[(1, 9), (2, 1)], &[])), [2]);
+    }
+
+    #[test]
+    fn executions_that_are_counted_by_other_means_are_not_compared() {
+        let mut feedback = Feedback::default();
+        let copied = execution(&[(1, 1), (2, 1)], &[(7, 1)]);
+        feedback.learn(&copied);
+        let started = Execution {
+            is_copied: false,
+            ..execution(&[(1, 1)], &[(9, 1)])
+        };
+        assert!(!feedback.is_first(&copied) && feedback.is_first(&started));
+        assert!(!feedback.is_first(&started));
+        feedback.learn(&started);
+        assert_eq!(feedback.judge(&started), Novelty::Nothing);
+        assert_eq!((feedback.transitions(), feedback.edges()), (2, 1));
     }
 
     #[test]

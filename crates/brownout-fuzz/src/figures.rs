@@ -1,9 +1,10 @@
 //! Figures of a campaign over time, as a table of comma-separated values.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::fs::File;
+use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use crate::appended_lines;
 use crate::campaign::CampaignStatus;
 use crate::error::FuzzError;
 
@@ -26,10 +27,9 @@ impl Figures {
             path: path.clone(),
             source,
         };
-        let options = OpenOptions::new().create(true).append(true).open(&path);
-        let mut file = options.map_err(failed)?;
+        let mut file = appended_lines::open(&path).map_err(failed)?;
         if file.seek(SeekFrom::End(0)).map_err(failed)? == 0 {
-            file.write_all(HEAD.as_bytes()).map_err(failed)?;
+            appended_lines::append(&mut file, HEAD.as_bytes()).map_err(failed)?;
         }
         Ok(Self {
             path,
@@ -59,12 +59,12 @@ impl Figures {
             symbolic.progress.reached,
             symbolic.progress.known,
         );
-        self.file
-            .write_all(line.as_bytes())
-            .map_err(|source| FuzzError::Write {
+        appended_lines::append(&mut self.file, line.as_bytes()).map_err(|source| {
+            FuzzError::Write {
                 path: self.path.clone(),
                 source,
-            })?;
+            }
+        })?;
         Ok(rate)
     }
 }

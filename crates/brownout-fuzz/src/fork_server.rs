@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_engine::Repetition;
-use brownout_engine::fuzz::{Comparison, ExecutionEnd as CopyEnd, FuzzTarget, InputChannel};
+use brownout_engine::fuzz::{Comparison, CopyEnd, FuzzTarget, InputChannel, PmOperation};
 use brownout_recovery::{
     FuzzOutcome, FuzzSandbox, FuzzSandboxError, Outcome, RecordedPath, Recovery, SymbolicInput,
 };
 use brownout_trace::replay::Content;
+use rustc_hash::FxHashSet;
 
 use crate::error::FuzzError;
 use crate::executor::{Counts, Execution, ExecutionEnd, Executor};
@@ -30,6 +31,8 @@ pub struct ForkServer {
     compared: Option<Option<Copies>>,
     /// Why the target is started for each execution, if it is.
     why_not: Option<String>,
+    /// The operations that were made.
+    operations: FxHashSet<u64>,
 }
 
 /// A target that waits to be copied, and the image on which it was opened.
@@ -40,6 +43,8 @@ struct Copies {
     opening: Option<FuzzOutcome>,
     /// Whether the last execution was that.
     is_opening: bool,
+    /// Operations of executions, not each once.
+    operations: Vec<u64>,
 }
 
 impl ForkServer {
@@ -52,6 +57,7 @@ impl ForkServer {
             copies: None,
             compared: None,
             why_not: None,
+            operations: FxHashSet::default(),
         };
         server.start_copies();
         Ok(server)
@@ -91,7 +97,7 @@ impl ForkServer {
                 false => InputChannel::File(self.target.input.clone()),
             },
             files: self.files.clone(),
-            fork_at: None,
+            fork_at: self.target.fork_at.clone(),
             timeout: self.target.time_limit,
             schedule: self.target.schedule,
             repetition: Repetition::default(),
@@ -105,6 +111,7 @@ impl ForkServer {
             image: None,
             opening: None,
             is_opening: false,
+            operations: Vec::new(),
         })
     }
 }
@@ -153,6 +160,12 @@ impl Copies {
                 .collect()
         };
         let opening = self.opening.as_ref();
+        // Nobody may ask for a long time, and most are known.
+        self.operations.clear();
+        let made = [Some(&outcome), opening].into_iter().flatten();
+        let made = made.flat_map(|outcome| &outcome.transitions);
+        self.operations
+            .extend(made.map(|(transition, _)| transition.to));
         Ok(Execution {
             end: match outcome.end {
                 CopyEnd::Exited(status) => ExecutionEnd::Exited(status),
@@ -163,15 +176,19 @@ impl Copies {
             },
             duration: outcome.duration,
             transitions: united(&transitions(&outcome), opening.map(transitions)),
+            lost_transitions: outcome.lost_transitions
+                + opening.map_or(0, |opening| opening.lost_transitions),
             edges: united(&edges(&outcome), opening.map(edges)),
             may_use_others: outcome.wrote_files,
             may_have_used_input: outcome.used_input,
+            is_copied: true,
             unpinned: self.sandbox.unpinned().to_vec(),
         })
     }
 }
 
-/// The counts of an execution, with those up to its input.
+/// The counts of an execution, with those up to its input. What is counted in both counts as often as in the one where it is more frequent:
+/// the sum would depend on where the target is copied.
 fn united(counts: &Counts, opening: Option<Counts>) -> Counts {
     let mut all: BTreeMap<u64, u32> = counts.iter().copied().collect();
     for (key, count) in opening.into_iter().flatten() {
@@ -223,6 +240,22 @@ impl Executor for ForkServer {
         }
     }
 
+    fn new_operations(&mut self) -> Vec<(u64, PmOperation)> {
+        let Some(copies) = &mut self.copies else {
+            return Vec::new();
+        };
+        let mut new = Vec::new();
+        for identity in std::mem::take(&mut copies.operations) {
+            if !self.operations.contains(&identity)
+                && let Ok(Some(operation)) = copies.sandbox.operation(identity)
+            {
+                self.operations.insert(identity);
+                new.push((identity, operation));
+            }
+        }
+        new
+    }
+
     fn files(&mut self) -> Result<Vec<Option<Content>>, FuzzError> {
         match &mut self.copies {
             Some(copies) if !copies.is_opening => Ok(copies.sandbox.files()?),
@@ -269,7 +302,16 @@ impl Executor for ForkServer {
 
     fn mode(&self) -> String {
         match (&self.copies, &self.why_not) {
-            (Some(copies), _) => copies.sandbox.fork_point().to_owned(),
+            (Some(copies), _) => {
+                match (&self.target.fork_at, copies.sandbox.is_copied_at_input()) {
+                    (None, _) => copies.sandbox.fork_point().to_owned(),
+                    (Some(function), true) => format!("copied before `{function}`"),
+                    (Some(function), false) => format!(
+                        "{}; `{function}` is not called before, or not by its only thread",
+                        copies.sandbox.fork_point()
+                    ),
+                }
+            }
             (None, Some(why)) => format!("started for each execution, because {why}"),
             (None, None) => self.starts.mode(),
         }

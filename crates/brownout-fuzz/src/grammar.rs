@@ -22,6 +22,8 @@ use crate::mutation::{below, pick};
 
 /// Names inside of names are followed this deep; deeper ones are left empty.
 const DEPTH: u32 = 16;
+/// When a line is this long, names in it are left empty: one that contains itself twice would become longer than memory.
+const LONGEST_LINE: usize = 64 << 10;
 
 /// The commands of a program.
 #[derive(Clone, Debug, Default)]
@@ -148,7 +150,7 @@ impl Grammar {
                 Part::Name(name) => {
                     let alternatives = self.definitions.get(name);
                     let chosen = alternatives.and_then(|all| pick(all, rand));
-                    if let Some(parts) = chosen.filter(|_| depth > 0) {
+                    if let Some(parts) = chosen.filter(|_| depth > 0 && line.len() < LONGEST_LINE) {
                         self.generate(parts, rand, line, depth - 1);
                     }
                 }
@@ -287,6 +289,13 @@ mod tests {
     fn a_definition_that_contains_itself_ends() {
         let found = lines("<list>\n<list> = x<list> | y\n");
         assert!(found.iter().all(|line| line.len() <= 20), "{found:?}");
+    }
+
+    #[test]
+    fn a_definition_that_contains_itself_many_times_does_not_take_all_memory() {
+        let grammar = Grammar::parse(&format!("<a>\n<a> = {}x\n", "<a>".repeat(32))).unwrap();
+        let line = grammar.command(&mut StdRand::with_seed(1));
+        assert!(line.len() < 2 * LONGEST_LINE, "{}", line.len());
     }
 
     #[test]

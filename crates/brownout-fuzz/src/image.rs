@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use brownout_trace::replay::{Content, PAGE};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -123,36 +126,50 @@ impl StartImage {
     }
 }
 
-/// The content of a file; `None` if there is no such file.
+/// The content of a file, the holes of which take no time; `None` if there is no such file.
 fn read_file(path: &Path) -> io::Result<Option<Content>> {
-    let mut file = match File::open(path) {
+    let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    let len = file.metadata()?.len();
     let mut content = Content::default();
-    content.resize(file.metadata()?.len());
+    content.resize(len);
     let mut buffer = vec![0; 64 * PAGE];
     let mut at = 0;
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(Some(content)),
-            count => {
-                content.write(at, &buffer[..count]);
-                at += count as u64;
+    while at < len {
+        at = match seek(&file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // There is only a hole behind.
+            Err(Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(&file, SeekFrom::Hole(at))?;
+        while at < end {
+            let most = buffer.len().min((end - at) as usize);
+            match file.read_at(&mut buffer[..most], at)? {
+                0 => return Ok(Some(content)),
+                count => {
+                    content.write(at, &buffer[..count]);
+                    at += count as u64;
+                }
             }
         }
     }
+    Ok(Some(content))
 }
 
 /// Gives `content` the pages of `known` where both are equal.
 fn share(content: &Content, known: &Content) -> Content {
     let mut shared = known.clone();
     shared.resize(content.len());
+    let zeros = [0; PAGE];
     for number in shared.pages_unlike(content) {
-        if shared.page(number) != content.page(number) {
-            let zeros = [0; PAGE];
-            let bytes = content.page(number).unwrap_or(&zeros);
-            shared.write(number * bytes.len() as u64, bytes);
+        // A page of zeros may be stored or not.
+        let [old, new] = [&shared, content].map(|content| content.page(number).unwrap_or(&zeros));
+        if old != new {
+            let new = *new;
+            shared.write(number * PAGE as u64, &new);
         }
     }
     shared
@@ -177,6 +194,21 @@ mod tests {
         assert_eq!(StartImage::new(vec![None]).id(), StartImage::default().id());
         let other = StartImage::new(vec![Some(content(4096, 0, 2))]);
         assert_ne!(one.id(), other.id());
+    }
+
+    #[test]
+    fn a_large_file_with_holes_is_read_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let file = File::create(&path).unwrap();
+        file.set_len(1 << 40).unwrap();
+        file.write_all_at(b"far", 1 << 39).unwrap();
+        let image = StartImage::read(&[path, folder.path().join("absent")]).unwrap();
+        let pool = image.files[0].as_ref().unwrap();
+        let mut bytes = [0; 3];
+        pool.read(1 << 39, &mut bytes);
+        assert_eq!((pool.len(), &bytes), (1 << 40, b"far"));
+        assert_eq!(image.files.len(), 1);
     }
 
     #[test]

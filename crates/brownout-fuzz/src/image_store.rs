@@ -1,9 +1,10 @@
 //! The starting images of a campaign, each once, as changes of their parents: in memory and on disk (PMFuzz §4.5, §4.6).
 //!
 //! An image on disk is a file with its origin and the pages in which it differs from its parent. Roots differ from nothing. When the files
-//! take more than the limit, images without children that a run has left are evicted, those first that were used least recently: their
+//! take more than the limit, images that a run has left are evicted, those first that have no children and were used least recently: their
 //! files lose the pages and keep the origin, from which the campaign builds the image again by running the input of the test case on the
-//! parent.
+//! parent. An image whose parent is evicted can be read again when the parent was built. In memory are the images that were used most
+//! recently; others are read when they are needed. Unlike PMFuzz, which compresses images, this store keeps what they change.
 
 use std::fs;
 use std::io::Write as _;
@@ -19,15 +20,20 @@ use crate::image::{ImageId, ImageOrigin, StartImage};
 /// The folder of images in the results directory.
 const FOLDER: &str = "images";
 const SUFFIX: &str = "image";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Images in memory may have changed so many bytes of their parents.
+const MOST_MEMORY: u64 = 1 << 30;
 
 #[derive(Debug)]
 struct StoredImage {
     origin: ImageOrigin,
-    /// `None` if it is evicted.
+    /// Its content, if it is in memory.
     image: Option<StartImage>,
+    /// Whether its file has no pages.
+    is_evicted: bool,
     /// Bytes of its file.
     size: u64,
+    /// Images that come from it and are not evicted.
     children: u32,
     last_used: u64,
     times_used: u64,
@@ -42,6 +48,9 @@ pub struct ImageStore {
     order: Vec<ImageId>,
     disk: u64,
     limit: u64,
+    /// Bytes that the images in memory have changed, and how many may be.
+    memory: u64,
+    memory_limit: u64,
     clock: u64,
     evicted: u64,
 }
@@ -50,6 +59,8 @@ pub struct ImageStore {
 struct ImageFile {
     version: u32,
     origin: ImageOrigin,
+    /// Whether the pages are all that there are: the parent was evicted.
+    is_whole: bool,
     /// For each file the length and the pages that differ from those of the parent; `None` if there is no such file.
     /// All of it is `None` if the image is evicted.
     changes: Option<Vec<Option<FileChanges>>>,
@@ -75,6 +86,8 @@ impl ImageStore {
             order: Vec::new(),
             disk: 0,
             limit,
+            memory: 0,
+            memory_limit: MOST_MEMORY,
             clock: 0,
             evicted: 0,
         })
@@ -116,29 +129,50 @@ impl ImageStore {
     }
 
     fn restore(&mut self, id: ImageId, file: ImageFile, size: u64) -> Result<(), FuzzError> {
-        let parent = file.origin.parent().and_then(|parent| self.image(parent));
-        let parent = parent.unwrap_or_default();
-        let image = file.changes.map(|changes| apply(&changes, &parent));
-        if image.as_ref().is_some_and(|image| image.id() != id) {
-            return Err(FuzzError::Malformed {
-                path: self.path(id),
-                why: "its content is not that of its name".to_owned(),
-            });
-        }
-        self.insert(id, file.origin, image, size);
+        let is_evicted = file.changes.is_none();
+        let image = self.content(id, &file)?;
+        self.insert(id, file.origin, (image, is_evicted), size);
+        self.forget_beyond_limit(id);
         Ok(())
     }
 
-    fn insert(&mut self, id: ImageId, origin: ImageOrigin, image: Option<StartImage>, size: u64) {
-        if let Some(parent) = origin.parent().and_then(|id| self.images.get_mut(&id)) {
-            parent.children += 1;
+    /// The content of an image, given its file; `None` if it or an image that it comes from is evicted.
+    fn content(&mut self, id: ImageId, file: &ImageFile) -> Result<Option<StartImage>, FuzzError> {
+        let Some(changes) = &file.changes else {
+            return Ok(None);
+        };
+        let parent = match file.origin.parent() {
+            Some(parent) if !file.is_whole => self.image(parent)?,
+            _ => Some(StartImage::default()),
+        };
+        let image = parent.map(|parent| apply(changes, &parent));
+        match image {
+            Some(image) if image.id() != id => Err(FuzzError::Malformed {
+                path: self.path(id),
+                why: "its content is not that of its name".to_owned(),
+            }),
+            image => Ok(image),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        id: ImageId,
+        origin: ImageOrigin,
+        (image, is_evicted): (Option<StartImage>, bool),
+        size: u64,
+    ) {
+        if !is_evicted {
+            self.count_child(&origin, 1);
         }
         self.disk += size;
+        self.memory += image.as_ref().map_or(0, |_| size);
         self.clock += 1;
         self.order.push(id);
         let stored = StoredImage {
             origin,
             image,
+            is_evicted,
             size,
             children: 0,
             last_used: self.clock,
@@ -154,25 +188,73 @@ impl ImageStore {
         image: &StartImage,
     ) -> Result<(ImageId, bool), FuzzError> {
         let id = image.id();
-        if let Some(known) = self.images.get_mut(&id) {
-            // It may have been evicted.
-            if known.image.is_none() {
-                known.image = Some(image.clone());
+        if let Some(known) = self.images.get(&id) {
+            if known.is_evicted {
+                self.put_back(id, image)?;
             }
             return Ok((id, false));
         }
-        let parent = origin.parent().and_then(|parent| self.image(parent));
+        let (shared, file) = self.file(origin, image)?;
+        let size = self.write(id, &file)?;
+        self.insert(id, file.origin, (Some(shared), false), size);
+        self.evict(id)?;
+        self.forget_beyond_limit(id);
+        Ok((id, true))
+    }
+
+    /// Keeps an image again that was evicted and is built anew. It is written again, too: a process that continues the campaign needs it.
+    pub fn put_back(&mut self, id: ImageId, image: &StartImage) -> Result<(), FuzzError> {
+        let Some(origin) = self.origin(id).cloned() else {
+            return Ok(());
+        };
+        let (shared, file) = self.file(origin, image)?;
+        let size = self.write(id, &file)?;
+        self.clock += 1;
+        if self.images.get(&id).is_some_and(|known| known.is_evicted) {
+            self.count_child(&file.origin, 1);
+        }
+        if let Some(known) = self.images.get_mut(&id) {
+            self.disk = self.disk.saturating_sub(known.size) + size;
+            if known.image.is_some() {
+                self.memory = self.memory.saturating_sub(known.size);
+            }
+            self.memory += size;
+            known.size = size;
+            known.image = Some(shared);
+            known.is_evicted = false;
+            known.last_used = self.clock;
+        }
+        self.evict(id)?;
+        self.forget_beyond_limit(id);
+        Ok(())
+    }
+
+    fn count_child(&mut self, origin: &ImageOrigin, change: i32) {
+        if let Some(parent) = origin.parent().and_then(|id| self.images.get_mut(&id)) {
+            parent.children = parent.children.saturating_add_signed(change);
+        }
+    }
+
+    /// What the file of an image holds, and the image, which shares pages with its parent.
+    fn file(
+        &mut self,
+        origin: ImageOrigin,
+        image: &StartImage,
+    ) -> Result<(StartImage, ImageFile), FuzzError> {
+        let parent = match origin.parent() {
+            Some(parent) => self.image(parent)?,
+            None => None,
+        };
+        let is_whole = parent.is_none();
         let parent = parent.unwrap_or_default();
         let shared = image.sharing_with(&parent);
         let file = ImageFile {
             version: VERSION,
             origin,
+            is_whole,
             changes: Some(changes(&shared, &parent)),
         };
-        let size = self.write(id, &file)?;
-        self.insert(id, file.origin, Some(shared), size);
-        self.evict()?;
-        Ok((id, true))
+        Ok((shared, file))
     }
 
     fn path(&self, id: ImageId) -> PathBuf {
@@ -189,49 +271,91 @@ impl ImageStore {
         Ok(bytes.len() as u64)
     }
 
-    /// Removes the pages of images without children until the limit is kept. Roots and solved images stay.
-    fn evict(&mut self) -> Result<(), FuzzError> {
+    /// Removes the pages of images until the limit is kept: first of those from which none comes. `used` stays, and so do roots and solved
+    /// images.
+    fn evict(&mut self, used: ImageId) -> Result<(), FuzzError> {
         while self.disk > self.limit {
-            let candidates = self.images.iter().filter(|(_, image)| {
+            let candidates = self.images.iter().filter(|(id, image)| {
                 // What cannot be built again by running the target stays.
                 let is_built = matches!(
                     image.origin,
                     ImageOrigin::Left { .. } | ImageOrigin::Crash { .. }
                 );
-                is_built && image.children == 0 && image.image.is_some()
+                is_built && !image.is_evicted && **id != used
             });
-            let oldest = candidates.min_by_key(|(_, image)| image.last_used);
+            let oldest = candidates.min_by_key(|(_, image)| (image.children > 0, image.last_used));
             let Some((&id, image)) = oldest else {
                 return Ok(());
             };
+            let origin = image.origin.clone();
             let file = ImageFile {
                 version: VERSION,
-                origin: image.origin.clone(),
+                origin: origin.clone(),
+                is_whole: false,
                 changes: None,
             };
             let size = self.write(id, &file)?;
             self.evicted += 1;
+            self.count_child(&origin, -1);
             if let Some(image) = self.images.get_mut(&id) {
+                if image.image.take().is_some() {
+                    self.memory = self.memory.saturating_sub(image.size);
+                }
                 self.disk = self.disk.saturating_sub(image.size) + size;
                 image.size = size;
-                image.image = None;
+                image.is_evicted = true;
             }
         }
         Ok(())
     }
 
-    /// The content of an image; `None` if it is evicted or not known.
-    pub fn image(&self, id: ImageId) -> Option<StartImage> {
-        self.images.get(&id)?.image.clone()
+    /// Whether images that cannot be built again take more than the limit.
+    pub fn exceeds_limit(&self) -> bool {
+        self.disk > self.limit
+    }
+
+    /// Forgets the content of images that can be read again, until the limit of memory is kept. `used` stays.
+    fn forget_beyond_limit(&mut self, used: ImageId) {
+        while self.memory > self.memory_limit {
+            let in_memory = self.images.iter_mut();
+            let in_memory = in_memory.filter(|(id, image)| image.image.is_some() && **id != used);
+            let Some((_, oldest)) = in_memory.min_by_key(|(_, image)| image.last_used) else {
+                return;
+            };
+            oldest.image = None;
+            self.memory = self.memory.saturating_sub(oldest.size);
+        }
+    }
+
+    /// The content of an image; `None` if it, or an image that it comes from, is evicted, or it is not known.
+    pub fn image(&mut self, id: ImageId) -> Result<Option<StartImage>, FuzzError> {
+        match self.images.get(&id) {
+            None => return Ok(None),
+            Some(known) if known.is_evicted => return Ok(None),
+            Some(known) => {
+                if let Some(image) = &known.image {
+                    return Ok(Some(image.clone()));
+                }
+            }
+        }
+        let (file, size) = read(&self.path(id))?;
+        let content = self.content(id, &file)?;
+        if let (Some(content), Some(known)) = (&content, self.images.get_mut(&id)) {
+            known.image = Some(content.clone());
+            self.memory += size;
+            self.forget_beyond_limit(id);
+        }
+        Ok(content)
     }
 
     /// Notes that an image is used, and returns its content.
-    pub fn take(&mut self, id: ImageId) -> Option<StartImage> {
+    pub fn take(&mut self, id: ImageId) -> Result<Option<StartImage>, FuzzError> {
         self.clock += 1;
-        let image = self.images.get_mut(&id)?;
-        image.last_used = self.clock;
-        image.times_used += 1;
-        image.image.clone()
+        if let Some(image) = self.images.get_mut(&id) {
+            image.last_used = self.clock;
+            image.times_used += 1;
+        }
+        self.image(id)
     }
 
     pub fn origin(&self, id: ImageId) -> Option<&ImageOrigin> {
@@ -360,7 +484,7 @@ mod tests {
         let mut again = ImageStore::create(out.path(), u64::MAX).unwrap();
         again.load().unwrap();
         assert_eq!(again.ids().len(), 3);
-        assert_eq!(again.image(second).unwrap().id(), second);
+        assert_eq!(again.image(second).unwrap().unwrap().id(), second);
         assert_eq!(again.origin(second), Some(&left(first)));
         assert_eq!(again.disk(), store.disk());
     }
@@ -397,12 +521,77 @@ mod tests {
             ids.push(store.add(left(root), &child).unwrap().0);
         }
         assert!(store.disk() <= 20_000);
-        assert!(store.evicted() > 0 && store.image(ids[0]).is_none());
-        assert!(store.image(root).is_some() && store.image(ids[9]).is_some());
+        assert!(store.evicted() > 0 && store.image(ids[0]).unwrap().is_none());
+        assert!(store.image(root).unwrap().is_some());
+        assert!(store.image(ids[9]).unwrap().is_some());
         let mut again = ImageStore::create(out.path(), 20_000).unwrap();
         again.load().unwrap();
         assert_eq!(again.origin(ids[0]), Some(&left(root)));
-        assert!(again.image(ids[0]).is_none());
+        assert!(again.image(ids[0]).unwrap().is_none());
+    }
+
+    #[test]
+    fn images_with_children_are_evicted_and_what_comes_from_them_is_read_when_they_are_back() {
+        let out = tempfile::tempdir().unwrap();
+        let mut store = ImageStore::create(out.path(), 14_000).unwrap();
+        let one = |number: u64| image(1 << 16, &[(0, 1), (4096 * number, 2)]);
+        let (root, _) = store.add(ImageOrigin::User, &one(0)).unwrap();
+        let (first, _) = store.add(left(root), &one(1)).unwrap();
+        let mut chain = vec![(root, one(0)), (first, one(1))];
+        for number in 2..8 {
+            let parent = chain.last().unwrap().0;
+            // A chain of which every image but the last has a child.
+            let (id, is_new) = store.add(left(parent), &one(number)).unwrap();
+            assert!(is_new);
+            chain.push((id, one(number)));
+            assert!(store.disk() <= 14_000 && !store.exceeds_limit(), "{number}");
+        }
+        assert!(store.image(first).unwrap().is_none(), "it has a child");
+        // The campaign builds them again, one after the other.
+        for (id, image) in &chain {
+            if store.image(*id).unwrap().is_none() {
+                store.put_back(*id, image).unwrap();
+            }
+            assert_eq!(store.image(*id).unwrap().unwrap().id(), *id);
+        }
+        let mut again = ImageStore::create(out.path(), 14_000).unwrap();
+        again.load().unwrap();
+        assert_eq!((again.disk(), again.ids().len()), (store.disk(), 8));
+    }
+
+    #[test]
+    fn images_that_cannot_be_built_again_stay_and_it_is_known_that_they_exceed_the_limit() {
+        let out = tempfile::tempdir().unwrap();
+        let mut store = ImageStore::create(out.path(), 1000).unwrap();
+        let user = image(4096, &[(0, 1)]);
+        let (root, _) = store.add(ImageOrigin::User, &user).unwrap();
+        assert!(store.exceeds_limit() && store.image(root).unwrap().is_some());
+    }
+
+    #[test]
+    fn images_that_are_not_in_memory_are_read() {
+        let out = tempfile::tempdir().unwrap();
+        let mut store = ImageStore::create(out.path(), u64::MAX).unwrap();
+        store.memory_limit = 10_000;
+        let mut parent = store
+            .add(ImageOrigin::Absent, &StartImage::default())
+            .unwrap()
+            .0;
+        let mut ids = Vec::new();
+        for number in 0..20 {
+            let child = image(1 << 20, &[(0, 1), (4096 * number, 2)]);
+            parent = store.add(left(parent), &child).unwrap().0;
+            ids.push(parent);
+        }
+        let held = |store: &ImageStore| {
+            let images = store.images.values();
+            images.filter(|image| image.image.is_some()).count()
+        };
+        assert!(held(&store) <= 3 && store.memory <= 10_000);
+        for id in ids {
+            assert_eq!(store.take(id).unwrap().unwrap().id(), id);
+            assert!(held(&store) <= 3, "{}", held(&store));
+        }
     }
 
     #[test]

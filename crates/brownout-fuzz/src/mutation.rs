@@ -82,11 +82,6 @@ impl Mutations {
         }
     }
 
-    /// How many inputs it has learnt.
-    pub fn learnt(&self) -> usize {
-        self.inputs.len()
-    }
-
     pub fn rand(&mut self) -> &mut impl Rand {
         self.state.rand_mut()
     }

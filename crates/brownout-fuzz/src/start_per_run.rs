@@ -4,14 +4,15 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Seek as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use brownout_engine::{ThreadSchedule, WatchedFunction};
 use brownout_recovery::{
-    End, InputRun, Isolation, Outcome, RecordedPath, Recovery, Sandbox, SandboxServerCommand,
-    StartString, SymbolicInput,
+    End, InputRun, Isolation, Outcome, RecordedPath, Recovery, RunnerError, Sandbox,
+    SandboxServerCommand, StartString, SymbolicInput,
 };
 use brownout_trace::replay::Content;
 use rustix::process::Signal;
@@ -48,6 +49,8 @@ pub struct TargetDescription {
     /// How long an execution may take.
     pub time_limit: Duration,
     pub schedule: ThreadSchedule,
+    /// The function before which it is copied, instead of the first use of the input.
+    pub fork_at: Option<String>,
     pub server: SandboxServerCommand,
 }
 
@@ -109,10 +112,42 @@ fn prepare(
     Ok((sandbox, run))
 }
 
+impl StartPerRun {
+    /// Runs in the sandbox. If it is gone, because the target has killed it, a new one is tried once; and the next run gets one, too.
+    fn in_sandbox<T>(
+        &mut self,
+        mut run: impl FnMut(&mut Self) -> Result<T, RunnerError>,
+    ) -> Result<T, FuzzError> {
+        if let Ok(done) = run(self) {
+            return Ok(done);
+        }
+        self.renew()?;
+        match run(self) {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                self.renew()?;
+                Err(error.into())
+            }
+        }
+    }
+
+    fn renew(&mut self) -> Result<(), FuzzError> {
+        (self.sandbox, self.run) = prepare(&self.target, &self.files)?;
+        Ok(())
+    }
+}
+
+/// Empties the file that a run writes.
+fn begin_anew(file: &File) -> Result<(), RunnerError> {
+    let emptied = file.set_len(0).and_then(|()| { file }.rewind());
+    emptied.map_err(RunnerError::Target)
+}
+
 impl Executor for StartPerRun {
     fn execute(&mut self, image: &StartImage, input: &[u8]) -> Result<Execution, FuzzError> {
         let (run, input) = self.run_on(input);
-        let (outcome, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
+        let (outcome, observation) =
+            self.in_sandbox(|this| this.sandbox.count_input(&run, &image.files, &input))?;
         let end = match outcome.end {
             _ if observation.timed_out => ExecutionEnd::TimedOut,
             _ if observation.ended_by_client => ExecutionEnd::Exited(0),
@@ -131,7 +166,9 @@ impl Executor for StartPerRun {
             duration: outcome.duration,
             may_use_others,
             may_have_used_input: true,
+            is_copied: false,
             transitions: observation.transitions,
+            lost_transitions: 0,
             edges: observation.edges,
             unpinned: observation.unpinned,
         })
@@ -143,7 +180,8 @@ impl Executor for StartPerRun {
 
     fn persistent(&mut self, image: &StartImage, input: &[u8]) -> Result<Vec<PathBuf>, FuzzError> {
         let (run, input) = self.run_on(input);
-        let (_, observation) = self.sandbox.count_input(&run, &image.files, &input)?;
+        let (_, observation) =
+            self.in_sandbox(|this| this.sandbox.count_input(&run, &image.files, &input))?;
         Ok(observation.persistent().collect())
     }
 
@@ -164,9 +202,12 @@ impl Executor for StartPerRun {
                 source,
             })?;
         let (run, input) = self.run_on(input);
-        Ok(self
-            .sandbox
-            .record_input(&run, &image.files, &input, &Arc::new(file))?)
+        let file = Arc::new(file);
+        self.in_sandbox(|this| {
+            // What a run that failed has written is gone.
+            begin_anew(&file)?;
+            (this.sandbox).record_input(&run, &image.files, &input, &file)
+        })
     }
 
     fn record_path(
@@ -183,9 +224,12 @@ impl Executor for StartPerRun {
         let limit = self.target.time_limit * PATH_FACTOR;
         let (run, input) = self.run_on(input);
         let run = run.with_time_limit(limit);
-        let (_, path) =
-            self.sandbox
-                .record_path(&run, inputs, (&image.files, &input), &Arc::new(answer))?;
+        let answer = Arc::new(answer);
+        let (_, path) = self.in_sandbox(|this| {
+            begin_anew(&answer)?;
+            let case = (&image.files[..], &input[..]);
+            this.sandbox.record_path(&run, inputs, case, &answer)
+        })?;
         Ok(path)
     }
 
@@ -193,7 +237,7 @@ impl Executor for StartPerRun {
         let limit = self.target.time_limit * NATIVE_FACTOR;
         // The command of a sandbox is always the same, so another one is needed for other strings.
         let mut outcome = match self.target.strings.is_empty() {
-            true => self.sandbox.trace_input(&image.files, input, limit)?,
+            true => self.in_sandbox(|this| this.sandbox.trace_input(&image.files, input, limit))?,
             false => {
                 let parts = self.target.parts(input);
                 let target = self.target.started_with(&parts);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::examination::CaseExamination;
 use crate::executor::Counts;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
@@ -35,9 +36,25 @@ pub struct ListedCase {
     pub parent: Option<u64>,
     /// Seconds since the campaign began.
     pub found_after: f64,
-    /// Whether its recording was examined.
-    #[serde(default)]
-    pub is_examined: bool,
+    /// Whether executions on it are the same.
+    #[serde(default = "is_taken_for_stable")]
+    pub is_stable: bool,
+    /// What the examination of its recording has come to, once it was examined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub examination: Option<CaseExamination>,
+}
+
+/// Lists of earlier versions do not say.
+fn is_taken_for_stable() -> bool {
+    true
+}
+
+impl ListedCase {
+    /// Whether its recording, or crashes of it if they are to be tested, were not examined yet.
+    pub fn is_open(&self, tests_crashes: bool) -> bool {
+        let is_examined = |done: &CaseExamination| !tests_crashes || done.crashes.is_some();
+        self.novelty == Novelty::Transition && !self.examination.as_ref().is_some_and(is_examined)
+    }
 }
 
 impl TestCase {

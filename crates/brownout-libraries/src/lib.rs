@@ -41,6 +41,7 @@ pub use heap::{HeapCall, HeapEffect, HeapFunction, heap_function};
 pub use identifier::{ObjectIdentifier, converts_identifier, object_identifier};
 pub use library::{
     Library, LibraryRole, is_binding_source, is_library_header, is_library_module, library_modules,
+    persistence_modules,
 };
 pub use memory_function::{
     LogCall, MemoryEffect, MemoryFunction, PoolNames, SourceCalls, StoredLength, drain_call,

@@ -74,6 +74,14 @@ pub fn library_modules() -> impl Iterator<Item = &'static str> {
     modules.copied()
 }
 
+/// The same for libraries that work on the persistent memory of their callers.
+pub fn persistence_modules() -> impl Iterator<Item = &'static str> {
+    let of_persistence = LIBRARIES
+        .iter()
+        .filter(|library| matches!(library.role, LibraryRole::Carrier | LibraryRole::Structures));
+    of_persistence.flat_map(|library| library.modules).copied()
+}
+
 /// Whether a source file is part of the C++ bindings to libpmemobj, their containers aside.
 pub fn is_binding_source(source: &str) -> bool {
     header_role(source) == Some(LibraryRole::Bindings)

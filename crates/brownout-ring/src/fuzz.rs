@@ -40,6 +40,14 @@ pub const OPERAND_BYTES: usize = 32;
 /// Bytes of the names of modules that are libraries, each followed by a NUL.
 pub const LIBRARY_BYTES: usize = 4096;
 
+/// The first byte of each name in [`FuzzPage::libraries`].
+pub mod library {
+    /// A library.
+    pub const ANY: u8 = b'-';
+    /// A library that works on the persistent memory of its callers. These come first.
+    pub const PERSISTENCE: u8 = b'+';
+}
+
 /// What the target and the engine share.
 #[repr(C, align(4096))]
 pub struct FuzzPage {

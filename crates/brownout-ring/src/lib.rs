@@ -196,6 +196,8 @@ pub mod input {
     pub const TIMERS: u32 = 64;
     /// Ids of processes and threads.
     pub const IDS: u32 = 128;
+    /// What the system says about its use: processor time, memory, load, the processor that a thread runs on.
+    pub const USAGE: u32 = 256;
 }
 
 /// Stands in the place of a return address: contexts in which recursion led back to the caller's context are the same.

@@ -312,6 +312,12 @@ impl OutputDirectory {
         }
     }
 
+    /// Removes results that nobody needs, and the directory if it holds nothing else.
+    pub fn discard(mut self) {
+        self.made = true;
+        self.abandon();
+    }
+
     /// The trace that the results belong to.
     pub fn trace(&self) -> Result<PathBuf, Failure> {
         let trace = match &self.trace {

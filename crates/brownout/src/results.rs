@@ -24,6 +24,7 @@ use crate::race_run::{RaceRun, is_race_sentence};
 use crate::rules;
 use crate::settings::Settings;
 use crate::shortfall::{Shortfall, conclude};
+use crate::stored_results::{read_findings, read_suppressed};
 use crate::suspects::{self, LintSuspect};
 use crate::trace_file::TraceFile;
 use crate::trace_notes::TraceNotes;
@@ -477,6 +478,29 @@ impl Results {
             self.crash = part.crash.clone();
         }
         new
+    }
+
+    /// Takes over the findings of an earlier process of a campaign, also those that were suppressed or known then, and what they are about.
+    pub fn continue_campaign(&mut self, directory: &OutputDirectory) -> Result<(), Failure> {
+        let run = directory.run_file()?;
+        self.findings = read_findings(directory)?;
+        let suppressed = read_suppressed(directory)?.into_iter();
+        self.findings
+            .extend(suppressed.map(|suppressed| suppressed.finding));
+        if run.known > 0 {
+            self.known = directory.baseline()?.unwrap_or_default();
+        }
+        self.raced = run.in_force.applied(PERSISTENCY_RACE.id);
+        self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
+        self.subject.files = run.files;
+        self.crash = run.conclusion.crash;
+        Ok(())
+    }
+
+    /// How many failure points crash testing has tried.
+    pub fn tried_failure_points(&self) -> u64 {
+        let crash = self.crash.as_ref();
+        crash.map_or(0, |coverage| coverage.failure_points.tried)
     }
 
     /// Adds a sentence about what was examined.

@@ -94,7 +94,17 @@ impl Settings {
         console: &Console,
     ) -> Result<Self, Failure> {
         let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
-        let config = Config::find(&arguments.config, &here)?;
+        Self::of_directory(&here, arguments, patterns, console)
+    }
+
+    /// The same as if this process had been started in the directory `here`.
+    pub fn of_directory(
+        here: &Path,
+        arguments: &FindingArgs,
+        patterns: &[OsString],
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        let config = Config::find(&arguments.config, here)?;
         if let Some(path) = &config.path {
             console.remark(format_args!("options from {}", path.display()));
         }
@@ -127,7 +137,7 @@ impl Settings {
             crash: config.crash,
             locks: config.locks,
             allocators: config.allocators,
-            directory: source_directory(here),
+            directory: source_directory(here.to_owned()),
         })
     }
 

@@ -7,9 +7,9 @@ use brownout_trace::replay::Content;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
 
-/// How an execution ended.
+/// How the process that made an execution ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ExecutionEnd {
+pub enum CopyEnd {
     Exited(i32),
     /// By this signal.
     Killed(i32),
@@ -48,7 +48,7 @@ pub struct Comparison {
 
 /// What one execution has shown. It can be read until the next one begins.
 pub struct FuzzExecution<'a> {
-    pub end: ExecutionEnd,
+    pub end: CopyEnd,
     pub duration: Duration,
     pub(super) server: &'a FuzzServer,
 }

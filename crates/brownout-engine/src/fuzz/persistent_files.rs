@@ -1,17 +1,18 @@
 //! The persistent files of a target: what they hold at the fork point, and how that is restored.
 //!
 //! Most executions store to few pages, which the runtime has noted. From time to time, and if it is not known what has changed, whole files
-//! are compared. A page that was changed and not noted is then found; from then on files are always compared as a whole.
+//! are compared. A page that was changed and not noted is then found; from then on files are always compared as a whole. Holes of files
+//! are skipped, so that the time depends on what a file holds and not on its length.
 
 use super::{FuzzServerError, FuzzTarget};
 use brownout_trace::replay::{Content, PAGE};
+use rustix::fs::SeekFrom;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 
-/// Bytes that are compared at a time.
-const WINDOW: usize = 64 * PAGE;
 /// After so many executions, files are compared as a whole.
 const VERIFIED_EVERY: u64 = 1000;
 
@@ -219,23 +220,20 @@ impl FuzzedFile {
         let (Some(file), Some(base)) = (&self.open, &self.base) else {
             return Ok(false);
         };
-        let mut window = vec![0; WINDOW];
-        let mut expected = vec![0; WINDOW];
+        let mut now = [0; PAGE];
+        let mut expected = [0; PAGE];
         let mut differs = false;
-        let mut at = 0;
-        while at < base.len() {
-            read_padded(file, at, &mut window)?;
-            base.read(at, &mut expected);
-            if window != expected {
-                differs = true;
-                let pairs = window.chunks_exact(PAGE).zip(expected.chunks_exact(PAGE));
-                for (number, (old, new)) in (at / PAGE as u64..).zip(pairs) {
-                    if old != new {
-                        write_page(file, base.len(), number, new)?;
-                    }
-                }
+        for number in pages_with_data(file, base)? {
+            let at = number * PAGE as u64;
+            if at >= base.len() {
+                break;
             }
-            at += WINDOW as u64;
+            read_padded(file, at, &mut now)?;
+            base.read(at, &mut expected);
+            if now != expected {
+                differs = true;
+                write_page(file, base.len(), number, &expected)?;
+            }
         }
         Ok(differs)
     }
@@ -278,11 +276,29 @@ impl FuzzedFile {
         let mut now = similar.clone();
         now.resize(len);
         let mut bytes = [0; PAGE];
-        for number in 0..len.div_ceil(PAGE as u64) {
+        for number in pages_with_data(file, similar)? {
             put_page(&mut now, similar, file, number, &mut bytes)?;
         }
         Ok(Some(now))
     }
+}
+
+/// The pages that are not zero in a file or in `content`, or may not be. All others are zero in both.
+fn pages_with_data(file: &File, content: &Content) -> io::Result<BTreeSet<u64>> {
+    let mut numbers: BTreeSet<u64> = content.pages().map(|(number, _)| number).collect();
+    let len = file.metadata()?.len();
+    let mut at = 0;
+    while at < len {
+        let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // There is only a hole behind.
+            Err(rustix::io::Errno::NXIO) => break,
+            Err(error) => return Err(error.into()),
+        };
+        at = rustix::fs::seek(file, SeekFrom::Hole(start))?;
+        numbers.extend(start / PAGE as u64..at.div_ceil(PAGE as u64));
+    }
+    Ok(numbers)
 }
 
 /// Puts a page of a file into `content`, if it is not as in `before`.

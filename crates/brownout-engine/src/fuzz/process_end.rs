@@ -1,6 +1,6 @@
 //! Waits for the end of an execution, and kills it when its time is over.
 
-use super::execution::ExecutionEnd;
+use super::execution::CopyEnd;
 use crate::sys::process::{self, Pid, WaitMode};
 use brownout_trace::ProcessEnd;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -9,7 +9,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// Waits until a child has ended, at most until `deadline`; then it is killed.
-pub(super) fn wait_until(pid: Pid, deadline: Instant) -> io::Result<ExecutionEnd> {
+pub(super) fn wait_until(pid: Pid, deadline: Instant) -> io::Result<CopyEnd> {
     let is_over = !ends_before(pid, deadline)?;
     if is_over {
         process::kill(pid, Signal::KILL);
@@ -18,18 +18,18 @@ pub(super) fn wait_until(pid: Pid, deadline: Instant) -> io::Result<ExecutionEnd
     Ok(match ended.map(|ended| ended.end) {
         // It may have ended by itself before it was killed.
         Some(ProcessEnd::Signaled { signal }) if is_over && signal == Signal::KILL.as_raw() => {
-            ExecutionEnd::TimedOut
+            CopyEnd::TimedOut
         }
         Some(end) => of(end),
-        None => ExecutionEnd::TimedOut,
+        None => CopyEnd::TimedOut,
     })
 }
 
 /// How a process has ended.
-pub(super) fn of(end: ProcessEnd) -> ExecutionEnd {
+pub(super) fn of(end: ProcessEnd) -> CopyEnd {
     match end {
-        ProcessEnd::Signaled { signal } => ExecutionEnd::Killed(signal),
-        other => ExecutionEnd::Exited(other.shell_status()),
+        ProcessEnd::Signaled { signal } => CopyEnd::Killed(signal),
+        other => CopyEnd::Exited(other.shell_status()),
     }
 }
 

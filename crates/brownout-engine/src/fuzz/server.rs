@@ -1,6 +1,6 @@
 //! The server: where the target waits, and how it is copied for each execution.
 
-use super::execution::{ExecutionEnd, FuzzExecution};
+use super::execution::{CopyEnd, FuzzExecution};
 use super::fork_point::{ForkPoint, Obstacle};
 use super::input_file;
 use super::operations::{self, PmOperation};
@@ -26,7 +26,8 @@ use std::io::{self, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::time::{Duration, Instant};
 
-/// The time that a target has to come to its fork point is that of so many executions, and no less than [`START_LIMIT`].
+/// The time that a target has to come to its fork point when it is started, and on the first image, is that of so many executions, and no
+/// less than [`START_LIMIT`]: its code is translated. On other images it has the time of one execution.
 const START_FACTOR: u32 = 20;
 const START_LIMIT: Duration = Duration::from_secs(10);
 /// How often a process that runs to its fork point is looked after.
@@ -53,7 +54,7 @@ enum Waiting {
 enum Arrival {
     At(usize),
     Passed(u32),
-    Ended(ExecutionEnd),
+    Ended(CopyEnd),
     TooSlow,
 }
 
@@ -68,6 +69,8 @@ pub struct FuzzServer {
     input: File,
     files: FuzzedFiles,
     image: Vec<Option<Content>>,
+    /// Whether the target has used an image since it was started.
+    has_opened: bool,
     waiting: Waiting,
     /// Whether an execution has run whose effects on persistent files are there.
     is_dirty: bool,
@@ -116,6 +119,7 @@ impl FuzzServer {
             input,
             image: files.now(Some(&[]))?,
             files,
+            has_opened: false,
             waiting: Waiting::Nowhere(Obstacle::InputUnused),
             is_dirty: false,
             edges: vec![0; EDGES],
@@ -177,7 +181,7 @@ impl FuzzServer {
         self.put_input(input)?;
         self.begin(goal::END)?;
         self.is_dirty = true;
-        let started = Instant::now();
+        let mut started = Instant::now();
         let pid = match self.copy()? {
             Some(pid) => pid,
             None => {
@@ -185,6 +189,9 @@ impl FuzzServer {
                 self.prepare()?;
                 self.put_input(input)?;
                 self.begin(goal::END)?;
+                self.is_dirty = true;
+                // The time of another start is not that of the execution.
+                started = Instant::now();
                 self.copy()?.ok_or(FuzzServerError::Copy)?
             }
         };
@@ -208,13 +215,13 @@ impl FuzzServer {
     }
 
     /// How an execution has ended: the end of a server after its last client is not its own.
-    fn without_client(&self, end: ExecutionEnd) -> ExecutionEnd {
+    fn without_client(&self, end: CopyEnd) -> CopyEnd {
         match end {
-            ExecutionEnd::Killed(signal)
+            CopyEnd::Killed(signal)
                 if matches!(self.target.input, InputChannel::Clients(_))
                     && client::has_sent(&self.wire, signal) =>
             {
-                ExecutionEnd::Exited(0)
+                CopyEnd::Exited(0)
             }
             end => end,
         }
@@ -246,12 +253,13 @@ impl FuzzServer {
     /// Starts the target and runs it to its first station.
     fn start_root(&mut self) -> Result<(), FuzzServerError> {
         self.end_processes();
+        self.has_opened = false;
         self.files.put(&self.image)?;
         self.is_dirty = false;
         self.put_input(&[])?;
         self.begin(goal::STATION)?;
         let root = self.launch()?;
-        self.waiting = match self.arrival(root)? {
+        self.waiting = match self.arrival(root, self.start_limit())? {
             Arrival::At(station::BEFORE_INPUT) => Waiting::AtInput(root),
             Arrival::At(_) => Waiting::BeforeFiles {
                 root,
@@ -291,22 +299,26 @@ impl FuzzServer {
         let copy = self.copy_at(root, station::BEFORE_FILES);
         let image = copy.ok_or(FuzzServerError::Copy)?;
         let before_files = |obstacle| Waiting::BeforeFiles { root, obstacle };
-        let arrival = self.arrival(image)?;
+        let limit = match std::mem::replace(&mut self.has_opened, true) {
+            true => self.target.timeout,
+            false => self.start_limit(),
+        };
+        let arrival = self.arrival(image, limit)?;
         let (waiting, end) = match arrival {
             Arrival::At(_) => {
                 let changed = self.shared.changed_pages();
                 self.files.keep(changed.as_deref())?;
-                (Waiting::WithImage { root, image }, ExecutionEnd::AtInput)
+                (Waiting::WithImage { root, image }, CopyEnd::AtInput)
             }
             Arrival::Passed(threads) => {
                 end(image);
                 let obstacle = Obstacle::Threads(threads);
-                (before_files(obstacle), ExecutionEnd::AtInput)
+                (before_files(obstacle), CopyEnd::AtInput)
             }
             Arrival::Ended(ended) => (before_files(Obstacle::InputUnused), ended),
             Arrival::TooSlow => {
                 end(image);
-                (before_files(Obstacle::TooSlow), ExecutionEnd::TimedOut)
+                (before_files(Obstacle::TooSlow), CopyEnd::TimedOut)
             }
         };
         self.is_dirty = matches!(waiting, Waiting::BeforeFiles { .. });
@@ -366,9 +378,12 @@ impl FuzzServer {
         Ok(launched.pid)
     }
 
-    /// Waits until a process comes to a station or ends.
-    fn arrival(&self, pid: Pid) -> Result<Arrival, FuzzServerError> {
-        let limit = (self.target.timeout * START_FACTOR).max(START_LIMIT);
+    fn start_limit(&self) -> Duration {
+        (self.target.timeout * START_FACTOR).max(START_LIMIT)
+    }
+
+    /// Waits until a process comes to a station or ends, at most for `limit`.
+    fn arrival(&self, pid: Pid, limit: Duration) -> Result<Arrival, FuzzServerError> {
         let deadline = Instant::now() + limit;
         let stations = &self.page().stations;
         loop {

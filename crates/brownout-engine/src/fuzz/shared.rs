@@ -3,7 +3,7 @@
 use super::{FuzzServerError, FuzzTarget};
 use crate::sys::memory::{self, FuzzMap};
 use brownout_ring::fuzz::{
-    FILES, FuzzPage, LIBRARY_BYTES, MAX_PATH, PathText, mode, station, turn,
+    FILES, FuzzPage, LIBRARY_BYTES, MAX_PATH, PathText, library, mode, station, turn,
 };
 use brownout_ring::watch::{self, Order};
 use std::fs::File;
@@ -58,8 +58,12 @@ impl Shared {
             }
             put_text(&page.fork_at, &entry);
         }
-        let names: Vec<u8> = brownout_libraries::library_modules()
-            .flat_map(|name| name.bytes().chain([0]))
+        let all = brownout_libraries::library_modules().map(|name| (library::ANY, name));
+        let persistence = brownout_libraries::persistence_modules();
+        let persistence = persistence.map(|name| (library::PERSISTENCE, name));
+        let names: Vec<u8> = persistence
+            .chain(all)
+            .flat_map(|(kind, name)| [kind].into_iter().chain(name.bytes()).chain([0]))
             .collect();
         debug_assert!(names.len() < LIBRARY_BYTES);
         put(&page.libraries, &names);

@@ -1,7 +1,7 @@
 //! Targets that are servers: what clients send is the input.
 
 use crate::fixture::{Target, content, run, word};
-use brownout_engine::fuzz::{ExecutionEnd, ForkPoint, FuzzServer, InputChannel, Obstacle};
+use brownout_engine::fuzz::{CopyEnd, ForkPoint, FuzzServer, InputChannel, Obstacle};
 
 /// Counts connections in the first word of the pool and sums up their bytes in the second one. Ends when its handler of `SIGTERM` has
 /// written to a pipe, which it never empties. `q` exits, and `i` begins to ignore the signal.
@@ -53,7 +53,7 @@ fn server(listen: &str, serve: &str) -> Target {
 }
 
 /// How the server has ended, its connections, and the sum of their bytes.
-fn serve(server: &mut FuzzServer, input: &[u8]) -> (ExecutionEnd, u64, u64) {
+fn serve(server: &mut FuzzServer, input: &[u8]) -> (CopyEnd, u64, u64) {
     let end = run(server, input).end;
     let files = server.files().unwrap();
     let pool = files[0].as_ref().unwrap();
@@ -62,7 +62,7 @@ fn serve(server: &mut FuzzServer, input: &[u8]) -> (ExecutionEnd, u64, u64) {
 
 /// Executions of a server with these words in its pool, in any order.
 fn check_executions(server: &mut FuzzServer) {
-    let asked = ExecutionEnd::Exited(5);
+    let asked = CopyEnd::Exited(5);
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(byte)).sum();
     for _ in 0..2 {
         assert_eq!(serve(server, b"ab"), (asked, 1, sum(b"ab")));
@@ -72,10 +72,10 @@ fn check_executions(server: &mut FuzzServer) {
         // The second connection is never accepted, and must not be the first one of the next execution.
         assert_eq!(
             serve(server, b"q\n%%\nz"),
-            (ExecutionEnd::Exited(7), 1, sum(b"q"))
+            (CopyEnd::Exited(7), 1, sum(b"q"))
         );
         // It does not react to being asked, and is killed. That is no failure of it.
-        assert_eq!(serve(server, b"i"), (ExecutionEnd::Exited(0), 1, sum(b"i")));
+        assert_eq!(serve(server, b"i"), (CopyEnd::Exited(0), 1, sum(b"i")));
     }
 }
 
@@ -88,10 +88,7 @@ fn a_server_is_copied_where_it_waits_for_its_first_client() {
     waiting
         .set_image(&[Some(content(&[40, 100], 65536))])
         .unwrap();
-    assert_eq!(
-        serve(&mut waiting, b"\x02"),
-        (ExecutionEnd::Exited(5), 41, 102)
-    );
+    assert_eq!(serve(&mut waiting, b"\x02"), (CopyEnd::Exited(5), 41, 102));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Targets: a few statements in C that find a persistent file mapped at `pool`, and read their input as they like.
 
-use brownout_engine::fuzz::{ExecutionEnd, FuzzServer, FuzzTarget, InputChannel, Transition};
+use brownout_engine::fuzz::{CopyEnd, FuzzServer, FuzzTarget, InputChannel, Transition};
 use brownout_engine::{Repetition, ThreadSchedule};
 use brownout_trace::replay::Content;
 use std::fs;
@@ -89,7 +89,7 @@ impl Target {
 /// What an execution has shown, so that it can be compared with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    pub end: ExecutionEnd,
+    pub end: CopyEnd,
     pub edges: Vec<u8>,
     pub transitions: Vec<(Transition, u32)>,
 }

@@ -1,7 +1,7 @@
 //! Where targets are copied.
 
 use crate::fixture::{Target, run};
-use brownout_engine::fuzz::{ExecutionEnd, ForkPoint, InputChannel, Obstacle};
+use brownout_engine::fuzz::{CopyEnd, ForkPoint, InputChannel, Obstacle};
 
 #[test]
 fn a_target_is_copied_before_it_asks_for_the_length_of_its_input() {
@@ -11,7 +11,7 @@ fn a_target_is_copied_before_it_asks_for_the_length_of_its_input() {
     assert_eq!(server.fork_point(), ForkPoint::Input);
     for input in ["", "abc", "abcdef"] {
         let end = run(&mut server, input.as_bytes()).end;
-        assert_eq!(end, ExecutionEnd::Exited(input.len() as i32));
+        assert_eq!(end, CopyEnd::Exited(input.len() as i32));
     }
 }
 
@@ -27,10 +27,7 @@ fn the_input_can_be_a_file() {
     let mut server = target.start();
     assert_eq!(server.fork_point(), ForkPoint::Input);
     for byte in [9, 5, 9] {
-        assert_eq!(
-            run(&mut server, &[byte]).end,
-            ExecutionEnd::Exited(byte.into())
-        );
+        assert_eq!(run(&mut server, &[byte]).end, CopyEnd::Exited(byte.into()));
     }
 }
 
@@ -44,7 +41,7 @@ fn a_function_can_be_the_fork_point() {
     let mut server = target.start();
     assert_eq!(server.fork_point(), ForkPoint::Input);
     // The input has been read before, when it was empty.
-    assert_eq!(run(&mut server, &[3]).end, ExecutionEnd::Exited(10));
+    assert_eq!(run(&mut server, &[3]).end, CopyEnd::Exited(10));
 }
 
 const THREADS: &str = "static void *idle(void *at) { pause(); return 0; }
@@ -61,10 +58,7 @@ fn a_target_with_threads_is_copied_before_it_uses_its_files() {
     let expected = ForkPoint::BeforeFiles(Obstacle::Threads(2));
     assert_eq!(server.fork_point(), expected);
     for byte in [1, 2, 1] {
-        assert_eq!(
-            run(&mut server, &[byte]).end,
-            ExecutionEnd::Exited(byte.into())
-        );
+        assert_eq!(run(&mut server, &[byte]).end, CopyEnd::Exited(byte.into()));
     }
 }
 
@@ -78,8 +72,8 @@ fn a_target_that_cannot_be_copied_is_started_for_each_execution() {
     let expected = ForkPoint::StartPerRun(Obstacle::Threads(2));
     assert_eq!(server.fork_point(), expected);
     let first = run(&mut server, &[1]);
-    assert_eq!(first.end, ExecutionEnd::Exited(1));
-    assert_eq!(run(&mut server, &[2]).end, ExecutionEnd::Exited(2));
+    assert_eq!(first.end, CopyEnd::Exited(1));
+    assert_eq!(run(&mut server, &[2]).end, CopyEnd::Exited(2));
     assert_eq!(run(&mut server, &[1]), first);
 }
 
@@ -90,6 +84,6 @@ fn a_target_that_does_not_use_its_input_says_so() {
     let expected = ForkPoint::BeforeFiles(Obstacle::InputUnused);
     assert_eq!(server.fork_point(), expected);
     let execution = server.execute(b"x").unwrap();
-    assert_eq!(execution.end, ExecutionEnd::Exited(4));
+    assert_eq!(execution.end, CopyEnd::Exited(4));
     assert!(!execution.used_input());
 }

@@ -1,8 +1,9 @@
 //! Executions do not see what others have done.
 
 use crate::fixture::{Target, content, run, word};
-use brownout_engine::fuzz::ExecutionEnd;
+use brownout_engine::fuzz::CopyEnd;
 use std::fs;
+use std::time::{Duration, Instant};
 
 /// Ends with what the pool held at its start, and stores to it by an instruction, by a copy, by system calls and by making it longer.
 const STORES: &str = "
@@ -30,7 +31,7 @@ fn the_pool_is_restored_after_each_execution() {
     for how in ["i", "c", "r", "w", "k", "l", "u", "n", "-"] {
         for _ in 0..2 {
             let end = run(&mut server, how.as_bytes()).end;
-            assert_eq!(end, ExecutionEnd::Exited(0), "before {how}");
+            assert_eq!(end, CopyEnd::Exited(0), "before {how}");
         }
     }
     assert!(!server.has_unnoticed_stores());
@@ -63,34 +64,27 @@ fn executions_start_on_the_image_that_is_set() {
          pool[0] = 50; return pool[1];",
     );
     let mut server = target.start();
-    assert_eq!(
-        run(&mut server, b"e").end,
-        ExecutionEnd::Exited(0),
-        "no file"
-    );
+    assert_eq!(run(&mut server, b"e").end, CopyEnd::Exited(0), "no file");
     for value in [7, 9, 7] {
         let image = [Some(content(&[value], 65536))];
         let opened = server
             .set_image(&image)
             .unwrap()
             .expect("it uses the file first");
-        assert_eq!(opened.end, ExecutionEnd::AtInput);
+        assert_eq!(opened.end, CopyEnd::AtInput);
         assert!(!opened.transitions().is_empty());
         let files = opened.files().unwrap();
         assert_eq!(word(files[0].as_ref().unwrap(), 1), value + 1);
         for _ in 0..2 {
-            assert_eq!(
-                run(&mut server, b"e").end,
-                ExecutionEnd::Exited(value as i32)
-            );
+            assert_eq!(run(&mut server, b"e").end, CopyEnd::Exited(value as i32));
             assert_eq!(
                 run(&mut server, b"x").end,
-                ExecutionEnd::Exited(value as i32 + 1)
+                CopyEnd::Exited(value as i32 + 1)
             );
         }
     }
     server.set_image(&[None]).unwrap();
-    assert_eq!(run(&mut server, b"e").end, ExecutionEnd::Exited(0));
+    assert_eq!(run(&mut server, b"e").end, CopyEnd::Exited(0));
     assert!(server.set_image(&[]).is_err(), "an image without the file");
 }
 
@@ -106,7 +100,7 @@ fn the_image_of_a_target_that_reads_its_input_first_can_change_at_any_time() {
         let image = [Some(content(&[value], 65536))];
         assert!(server.set_image(&image).unwrap().is_none());
         let [plain, more] = [b"-", b"x"].map(|input| run(&mut server, input).end);
-        let expected = [value as i32, value as i32 + 1].map(ExecutionEnd::Exited);
+        let expected = [value as i32, value as i32 + 1].map(CopyEnd::Exited);
         assert_eq!([plain, more], expected);
     }
 }
@@ -139,6 +133,50 @@ fn positions_of_files_that_are_open_at_the_fork_point_are_restored() {
     );
     let mut server = target.start();
     for _ in 0..3 {
-        assert_eq!(run(&mut server, b"ab").end, ExecutionEnd::Exited(0));
+        assert_eq!(run(&mut server, b"ab").end, CopyEnd::Exited(0));
     }
+}
+
+#[test]
+fn a_huge_file_with_holes_costs_what_it_holds() {
+    let target = Target::new(
+        "",
+        "open_pool(argv[1]);
+         uint64_t one = 1, far = 0; char how = 0;
+         read(0, &how, 1);
+         pread(fd, &far, 8, 1L << 39);
+         if (how == 'h') { ftruncate(fd, 1L << 40); pwrite(fd, &one, 8, 1L << 39); }
+         return far;",
+    );
+    let mut server = target.start();
+    let files = server.execute(b"h").unwrap().files().unwrap();
+    let pool = files[0].as_ref().unwrap();
+    assert_eq!((pool.len(), word(pool, 1 << 36)), (1 << 40, 1));
+    assert_eq!(run(&mut server, b"-").end, CopyEnd::Exited(0));
+    server.set_image(&files).unwrap();
+    let files = server.execute(b"-").unwrap().files().unwrap();
+    assert_eq!(files[0].as_ref().unwrap().len(), 65536);
+}
+
+#[test]
+fn an_image_on_which_the_target_does_not_come_to_its_input_takes_the_time_of_an_execution() {
+    let mut target = Target::new(
+        "",
+        "open_pool(argv[1]);
+         while (pool[0] == 7) ;
+         char how = 0; read(0, &how, 1);",
+    );
+    target.options.timeout = Duration::from_secs(1);
+    let mut server = target.start();
+    let started = Instant::now();
+    let stuck = server.set_image(&[Some(content(&[7], 65536))]).unwrap();
+    assert_eq!(stuck.map(|opening| opening.end), Some(CopyEnd::TimedOut));
+    // Much less than the time that the first start may take.
+    assert!(
+        started.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        started.elapsed()
+    );
+    server.set_image(&[Some(content(&[1], 65536))]).unwrap();
+    assert_eq!(run(&mut server, b"-").end, CopyEnd::Exited(0));
 }

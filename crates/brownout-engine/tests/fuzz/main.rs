@@ -7,7 +7,7 @@ mod fork_points;
 mod isolation;
 mod pinned;
 
-use brownout_engine::fuzz::{ExecutionEnd, ForkPoint, OperationKind, PmOperation};
+use brownout_engine::fuzz::{CopyEnd, ForkPoint, OperationKind, PmOperation};
 use fixture::{Target, run};
 
 /// Opens the pool, then reads its input: `s` stores and persists, `l` loads, `x` exits, `c` crashes, `h` hangs.
@@ -30,7 +30,7 @@ fn the_same_input_gives_the_same_counts_and_another_path_other_transitions() {
     let mut server = target.start();
     assert_eq!(server.fork_point(), ForkPoint::Input);
     let first = run(&mut server, b"sls");
-    assert_eq!(first.end, ExecutionEnd::Exited(0));
+    assert_eq!(first.end, CopyEnd::Exited(0));
     assert!(first.edges.iter().any(|&count| count > 0));
     assert!(!first.transitions.is_empty());
     for _ in 0..3 {
@@ -52,11 +52,11 @@ fn ends_of_executions_are_told_apart() {
     target.options.timeout = std::time::Duration::from_secs(2);
     let mut server = target.start();
     let ends = [
-        (&b"x"[..], ExecutionEnd::Exited(3)),
-        (b"c", ExecutionEnd::Killed(11)),
-        (b"a", ExecutionEnd::Killed(6)),
-        (b"h", ExecutionEnd::TimedOut),
-        (b"", ExecutionEnd::Exited(0)),
+        (&b"x"[..], CopyEnd::Exited(3)),
+        (b"c", CopyEnd::Killed(11)),
+        (b"a", CopyEnd::Killed(6)),
+        (b"h", CopyEnd::TimedOut),
+        (b"", CopyEnd::Exited(0)),
     ];
     for (input, expected) in ends {
         assert_eq!(run(&mut server, input).end, expected, "{input:?}");
@@ -91,6 +91,29 @@ fn an_operation_is_known_by_its_place() {
         place.is_some_and(|place| place.path.as_os_str() == program && place.offset > 0)
     };
     assert!(operations.iter().all(in_program), "{operations:?}");
+}
+
+#[test]
+fn calls_that_make_stores_durable_are_operations() {
+    let target = Target::new(
+        "",
+        "open_pool(argv[1]);
+         char byte = 0; read(0, &byte, 1);
+         pool[0] = 1;
+         if (byte == 'm') msync((void *)pool, 4096, MS_SYNC);
+         if (byte == 'f') fsync(fd);
+         if (byte == 'o') fsync(0);",
+    );
+    let mut server = target.start();
+    let nothing = run(&mut server, b"-");
+    assert_eq!(run(&mut server, b"o").new_transitions(&nothing), 0);
+    let synced = run(&mut server, b"m");
+    assert_eq!(synced.new_transitions(&nothing), 1);
+    assert_eq!(run(&mut server, b"f").new_transitions(&synced), 1);
+    let mut new = synced.transitions.iter();
+    let sync = new.find(|at| !nothing.transitions.contains(at)).unwrap();
+    let operation = server.operation(sync.0.to).unwrap();
+    assert_eq!(operation.kind, OperationKind::Call);
 }
 
 #[test]

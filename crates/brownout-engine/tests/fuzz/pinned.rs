@@ -53,7 +53,7 @@ fn threads_run_in_the_order_of_the_schedule() {
     );
     let mut server = target.start();
     let first = run(&mut server, b"x");
-    assert_eq!(first.end, brownout_engine::fuzz::ExecutionEnd::Exited(150));
+    assert_eq!(first.end, brownout_engine::fuzz::CopyEnd::Exited(150));
     for _ in 0..3 {
         assert_eq!(run(&mut server, b"x"), first);
     }

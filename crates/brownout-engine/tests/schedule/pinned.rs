@@ -47,7 +47,7 @@ fn sleeping_takes_no_time_that_anybody_notices() {
 
 #[test]
 fn what_is_not_determined_is_named() {
-    let cases: [(&str, &[Unpinned]); 5] = [
+    let cases: [(&str, &[Unpinned]); 6] = [
         ("put(1);", &[]),
         ("put(getpid() != 0);", &[Unpinned::Ids]),
         (
@@ -57,6 +57,10 @@ fn what_is_not_determined_is_named() {
         (
             "struct itimerval far = {{0, 0}, {1000, 0}}; put(1); setitimer(ITIMER_REAL, &far, 0);",
             &[Unpinned::Timers],
+        ),
+        (
+            "struct rusage used; getrusage(RUSAGE_SELF, &used); put(1);",
+            &[Unpinned::Usage],
         ),
         (
             "put(1); signal(SIGCHLD, SIG_IGN); kill(getppid(), 0);",

@@ -201,6 +201,9 @@ impl<'a> SymbolicWorker<'a> {
         self.campaign.executions.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         let recorded = self.worker.record_path(&content, &waiting.input, &inputs)?;
+        let Some(recorded) = recorded else {
+            return Ok(());
+        };
         let record_time = started.elapsed();
         let observation = &recorded.observation;
         let most_read = Cell::new(0);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brownout_engine::fuzz::{
-    CodePlace, Comparison, ExecutionEnd, FuzzTarget, InputChannel, OperationKind, PmOperation,
+    CodePlace, Comparison, CopyEnd, FuzzTarget, InputChannel, OperationKind, PmOperation,
     Transition,
 };
 use brownout_engine::{Repetition, ThreadSchedule};
@@ -154,10 +154,10 @@ impl SentOutcome {
         let taken = edges.filter(|(_, count)| **count > 0);
         Self {
             end: match execution.end {
-                ExecutionEnd::Exited(status) => SentEnd::Exited(status),
-                ExecutionEnd::Killed(signal) => SentEnd::Killed(signal),
-                ExecutionEnd::TimedOut => SentEnd::TimedOut,
-                ExecutionEnd::AtInput => SentEnd::AtInput,
+                CopyEnd::Exited(status) => SentEnd::Exited(status),
+                CopyEnd::Killed(signal) => SentEnd::Killed(signal),
+                CopyEnd::TimedOut => SentEnd::TimedOut,
+                CopyEnd::AtInput => SentEnd::AtInput,
             },
             duration: execution.duration,
             transitions: (execution.transitions().into_iter())
@@ -178,10 +178,10 @@ impl SentOutcome {
     pub(crate) fn outcome(self) -> FuzzOutcome {
         FuzzOutcome {
             end: match self.end {
-                SentEnd::Exited(status) => ExecutionEnd::Exited(status),
-                SentEnd::Killed(signal) => ExecutionEnd::Killed(signal),
-                SentEnd::TimedOut => ExecutionEnd::TimedOut,
-                SentEnd::AtInput => ExecutionEnd::AtInput,
+                SentEnd::Exited(status) => CopyEnd::Exited(status),
+                SentEnd::Killed(signal) => CopyEnd::Killed(signal),
+                SentEnd::TimedOut => CopyEnd::TimedOut,
+                SentEnd::AtInput => CopyEnd::AtInput,
             },
             duration: self.duration,
             transitions: (self.transitions.into_iter())

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use brownout_engine::fuzz::{Comparison, ExecutionEnd, FuzzTarget, PmOperation, Transition};
+use brownout_engine::fuzz::{Comparison, CopyEnd, FuzzTarget, PmOperation, Transition};
 use brownout_trace::replay::{Content, PAGE};
 use rustix::fs::MemfdFlags;
 use serde::de::DeserializeOwned;
@@ -44,7 +44,7 @@ pub enum FuzzSandboxError {
 /// What an execution has shown. See [`brownout_engine::fuzz::FuzzExecution`], which has the same fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FuzzOutcome {
-    pub end: ExecutionEnd,
+    pub end: CopyEnd,
     pub duration: Duration,
     pub transitions: Vec<(Transition, u32)>,
     pub lost_transitions: u32,
@@ -229,7 +229,7 @@ impl FuzzSandbox {
         if let Some(outcome) = outcome.as_ref().filter(|outcome| outcome.wrote_files) {
             match outcome.end {
                 // Executions on this image all see it.
-                ExecutionEnd::AtInput => self.has_written_at_start = true,
+                CopyEnd::AtInput => self.has_written_at_start = true,
                 _ => self.is_stale = true,
             }
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use brownout_engine::fuzz::{ExecutionEnd, FuzzTarget, InputChannel};
+use brownout_engine::fuzz::{CopyEnd, FuzzTarget, InputChannel};
 use brownout_engine::{Repetition, ThreadSchedule};
 use brownout_recovery::{FuzzSandbox, FuzzSandboxError};
 use brownout_trace::replay::Content;
@@ -86,15 +86,12 @@ fn executions_leave_the_files_of_the_user_and_each_other_alone() {
     let mut target = start(&fixture, Some(image(5)));
     assert!(target.is_copied_at_input(), "{}", target.fork_point());
     let first = target.execute(b"a\nb\n").unwrap();
-    assert_eq!(first.end, ExecutionEnd::Exited(7));
+    assert_eq!(first.end, CopyEnd::Exited(7));
     assert_eq!(counter(target.files().unwrap()[0].as_ref()), 7);
     assert!(!first.transitions.is_empty() && !first.edges.is_empty());
     let operation = target.operation(first.transitions[0].0.to).unwrap();
     assert!(operation.is_some());
-    assert_eq!(
-        target.execute(b"crash\n").unwrap().end,
-        ExecutionEnd::Killed(11)
-    );
+    assert_eq!(target.execute(b"crash\n").unwrap().end, CopyEnd::Killed(11));
     let again = target.execute(b"a\nb\n").unwrap();
     assert_eq!(
         (again.end, again.transitions),
@@ -102,12 +99,12 @@ fn executions_leave_the_files_of_the_user_and_each_other_alone() {
     );
     for value in [20, 0] {
         let opened = target.set_image(&[Some(image(value))]).unwrap().unwrap();
-        assert_eq!(opened.end, ExecutionEnd::AtInput);
+        assert_eq!(opened.end, CopyEnd::AtInput);
         let end = target.execute(b"a\n").unwrap().end;
-        assert_eq!(end, ExecutionEnd::Exited(value as i32 + 1));
+        assert_eq!(end, CopyEnd::Exited(value as i32 + 1));
     }
     target.set_image(&[None]).unwrap();
-    assert_eq!(target.execute(b"a\n").unwrap().end, ExecutionEnd::Exited(1));
+    assert_eq!(target.execute(b"a\n").unwrap().end, CopyEnd::Exited(1));
     let wrong = target.set_image(&[]).unwrap_err();
     assert!(matches!(wrong, FuzzSandboxError::Image { .. }));
     drop(target);
@@ -123,17 +120,11 @@ fn other_files_that_an_execution_writes_are_discarded() {
     let mut target = start(&fixture, Some(image(0)));
     for _ in 0..2 {
         let logs = target.execute(b"log\nbystander\n").unwrap();
-        assert_eq!(
-            (logs.end, logs.wrote_files),
-            (ExecutionEnd::Exited(2), true)
-        );
+        assert_eq!((logs.end, logs.wrote_files), (CopyEnd::Exited(2), true));
     }
     assert_eq!(target.renewals(), 1);
     let plain = target.execute(b"a\n").unwrap();
-    assert_eq!(
-        (plain.end, plain.wrote_files),
-        (ExecutionEnd::Exited(1), false)
-    );
+    assert_eq!((plain.end, plain.wrote_files), (CopyEnd::Exited(1), false));
     drop(target);
     assert!(!fixture.path().join("log").exists());
     fixture.assert_untouched();

@@ -62,6 +62,13 @@ pub struct CampaignArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub timeout: Duration,
 
+    /// Copy the program for each execution before it calls FUNCTION, instead of where it first uses its input
+    ///
+    /// What it does before happens once for each image. Give a function that it calls after its preparations and before it uses the input;
+    /// it must have only one thread there.
+    #[arg(long, value_name = "FUNCTION")]
+    pub fork_at: Option<String>,
+
     /// The probability with which a crash image is taken before a store; it is always taken before a fence or sync that orders stores
     #[arg(long, value_name = "P", value_parser = probability, default_value = "0.02")]
     pub crash_rate: f64,

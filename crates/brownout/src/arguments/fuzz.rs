@@ -28,6 +28,7 @@ use super::values::{duration, length};
   brownout fuzz --time-limit 10m -- ./kvstore /mnt/pmem/pool
   brownout fuzz --seeds commands/ --recover './kvstore /mnt/pmem/pool check' -- ./kvstore /mnt/pmem/pool @@
   brownout fuzz --server --seeds requests/ -- ./kvserver --port 7000 /mnt/pmem/pool
+  brownout fuzz --fork-at serve -- ./kvstore /mnt/pmem/pool
   brownout fuzz --grammar kv.grammar --jobs 8 --out nightly -- ./kvstore /mnt/pmem/pool
   brownout replay nightly 3f2a")]
 pub struct FuzzArgs {

@@ -5,7 +5,10 @@
 //! far it is. Each input that shows a finding has results of its own in a directory inside of the results directory.
 
 mod approach;
+mod conclusion;
 mod discovery_check;
+mod ends;
+mod examinations;
 mod status_line;
 mod symbolic_report;
 mod target;
@@ -16,10 +19,10 @@ use std::time::Duration;
 
 use brownout_fuzz::executor::Executor;
 use brownout_fuzz::{
-    CampaignFile, CampaignOptions, CampaignStatus, Discovery, Figures, ForkServer, FuzzCampaign,
-    FuzzError, SymbolicKind, TargetDescription,
+    CampaignFile, CampaignOptions, Discovery, Figures, ForkServer, FuzzCampaign, FuzzError,
+    RunOptions, SymbolicKind, TargetDescription, is_full_disk,
 };
-use brownout_report::{Reason, ReasonKind, Subject};
+use brownout_report::Subject;
 use brownout_trace::selection::Patterns;
 
 use crate::arguments::{CampaignArgs, CrashTestArgs, FuzzArgs, SymexArgs};
@@ -27,14 +30,14 @@ use crate::console::Console;
 use crate::crash_test::{Interrupt, Plan, program_file};
 use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
-use crate::failure::{Failure, sentence};
+use crate::failure::Failure;
 use crate::finding_output::Stream;
 use crate::output_directory::OutputDirectory;
 use crate::quantity::number_of;
 use crate::results::Results;
 use crate::settings::Settings;
-use crate::stored_results::read_findings;
 use approach::Approach;
+use conclusion::{conclude, write_minimal_corpus, write_operations};
 use discovery_check::DiscoveryChecker;
 use status_line::StatusLine;
 
@@ -73,7 +76,7 @@ fn run_campaign(
     let root = root_of(&directory)?;
     let target = describe_target(arguments, &approach, &settings, &root)?;
     let file = campaign_file(arguments, &approach, &settings)?;
-    let options = campaign_options(arguments, approach, &settings, &root)?;
+    let options = campaign_options(arguments, approach, &settings, &root, plan.is_some())?;
     let earlier = CampaignFile::read(&root)?;
     let mut results = Results::new(planned(arguments, &settings), Vec::new());
     results.fuzzed = true;
@@ -81,9 +84,9 @@ fn run_campaign(
         Some(earlier) if !earlier.is_of(&file) => {
             return Err(Failure::OtherCampaign { path: root });
         }
-        Some(earlier) => {
-            results.findings = read_findings(&directory).unwrap_or_default();
-            results.linted = true;
+        Some(mut earlier) => {
+            results.continue_campaign(&directory)?;
+            earlier.options = file.options;
             console.remark(format_args!(
                 "continuing the campaign in {} after {}",
                 root.display(),
@@ -100,6 +103,7 @@ fn run_campaign(
     results.recovery = plan.as_ref().map(|plan| plan.recovery.command.clone());
     let interrupt = Interrupt::catch().map_err(Failure::Signals)?;
     let (campaign, discoveries) = FuzzCampaign::new(options, file)?;
+    results.linted = !campaign.examinations().is_empty();
     let mut checker = DiscoveryChecker::new(
         &campaign,
         &target,
@@ -117,18 +121,27 @@ fn run_campaign(
     let start = |files: &[PathBuf]| -> Result<Box<dyn Executor>, FuzzError> {
         Ok(Box::new(ForkServer::new(target.clone(), files)?))
     };
-    let ended = campaign.run(&start, || {
+    let mut ended = campaign.run(&start, || {
         supervise(&campaign, &discoveries, &mut checker, &limits, console)
     });
     // What workers have found while they were ending.
     while let Ok(discovery) = discoveries.try_recv() {
-        checker.check_briefly(discovery)?;
+        match discovery {
+            Discovery::Failed(error) => ended = ended.and(Err(error.into())),
+            discovery => ended = ended.and(checked(discovery, &mut checker, true)),
+        }
     }
-    let saved = campaign.save();
+    let saved = campaign.save().map_err(Failure::from);
     let mut results = checker.finish();
     conclude(&campaign, &mut results, ended.and(saved));
     write_minimal_corpus(&campaign, &root, &mut results);
-    results.write_unfinished(&decisions, &settings, &directory, "writing the results")?;
+    write_operations(&campaign, &root, &mut results);
+    results
+        .subject
+        .gaps
+        .iter()
+        .for_each(|gap| console.warn(gap));
+    // Whatever could not be written: what was found is printed, and why it ended.
     results.conclude(
         decisions,
         &settings,
@@ -160,7 +173,7 @@ fn supervise(
     checker: &mut DiscoveryChecker<'_>,
     limits: &Limits<'_>,
     console: &Console,
-) -> Result<(), FuzzError> {
+) -> Result<(), Failure> {
     let mut figures = Figures::open(checker.root())?;
     let mut line = StatusLine::new(console);
     let mut saved = Duration::ZERO;
@@ -169,24 +182,21 @@ fn supervise(
         // Symbolic workers may have nothing left to try. What they have found is examined all the same.
         let was_over = campaign.is_over();
         match discoveries.recv_timeout(TICK) {
-            Ok(Discovery::Failed(error)) => return Err(error),
+            Ok(Discovery::Failed(error)) => return Err(error.into()),
             Ok(discovery) => {
                 line.clear();
                 // Findings can be repeated only if the persistent files are known, even if the campaign is killed now.
                 campaign.save()?;
-                if let Err(failure) = checker.check(discovery) {
-                    checker.note_failure(&failure);
-                }
+                checked(discovery, checker, false)?;
             }
             Err(RecvTimeoutError::Timeout) if was_over => break,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        if mode.is_none() {
-            mode = campaign.mode();
-            if let Some(mode) = &mode {
-                console.remark(format_args!("the program is {mode}"));
-            }
+        if let Some(now) = campaign.mode().filter(|now| Some(now) != mode.as_ref()) {
+            line.clear();
+            console.remark(format_args!("the program is {now}"));
+            mode = Some(now);
         }
         if line.is_due() {
             line.show(&campaign.status(), checker.findings());
@@ -199,130 +209,27 @@ fn supervise(
         }
     }
     line.clear();
-    figures
-        .add(&campaign.status(), checker.findings())
-        .map(drop)
+    figures.add(&campaign.status(), checker.findings())?;
+    Ok(())
 }
 
-/// Says what the campaign was, and why it shows little if it does.
-fn conclude(campaign: &FuzzCampaign, results: &mut Results, ended: Result<(), FuzzError>) {
-    let status = campaign.status();
-    results.add_tested(summary(&status));
-    let is_complete = ended.is_ok();
-    symbolic_report::conclude(campaign, &status, results);
-    if let Err(error) = ended {
-        let why = match error.is_full_disk() {
-            true => format!(
-                "the disk is full: {}; the corpus is complete up to here, and the same command continues when there is space",
-                sentence(&error)
-            ),
-            false => format!("the campaign ended early: {}", sentence(&error)),
-        };
-        results.fall_short(ExitCode::Usage, Reason::other(why));
-    }
-    let executions = number_of(status.executions, "execution");
-    if is_complete && campaign.files().is_empty() {
-        let failures = match campaign.has_succeeded() {
-            true => "",
-            false => "; the program has never ended with status 0",
-        };
-        let why = format!(
-            "nothing persistent was seen in {executions}: no mapped file was flushed or synced, or none matches --pm; \
-             give inputs that make the program use its files, with --seeds{failures}"
-        );
-        let reason = Reason::new(ReasonKind::NothingPersistent, why);
-        results.fall_short(ExitCode::NothingTested, reason);
-    }
-    let is_fuzzed = is_complete && status.symbolic.is_none();
-    if is_fuzzed && !campaign.files().is_empty() && !campaign.may_have_used_input() {
-        let why = format!(
-            "the program has not used its input in {executions}, so that only its start was tested; write @@ where the path of the input \
-             belongs, or give --server if clients send it"
-        );
-        results.fall_short(ExitCode::NothingTested, Reason::other(why));
-    }
-    let unstable = campaign.unstable_cases();
-    if !unstable.is_empty() {
-        results
-            .subject
-            .gaps
-            .push(unstable_sentence(&unstable, &campaign.unpinned()));
-    }
-    if status.unconfirmed > 0 {
-        let are = match status.unconfirmed {
-            1 => "is",
-            _ => "are",
-        };
-        results.subject.gaps.push(format!(
-            "{} occurred only under instrumentation and {are} not reported",
-            number_of(status.unconfirmed, "failure")
-        ));
-    }
-}
-
-fn summary(status: &CampaignStatus) -> String {
-    format!(
-        "{} in {:.0} s: {} through persistent memory, {} of code, {}, {}",
-        number_of(status.executions, "execution"),
-        status.elapsed.as_secs_f64(),
-        number_of(status.transitions as u64, "path"),
-        number_of(status.edges as u64, "edge"),
-        number_of(status.corpus as u64, "input"),
-        number_of(status.images as u64, "image"),
-    )
-}
-
-fn unstable_sentence(cases: &[u64], unpinned: &[String]) -> String {
-    let shown: Vec<String> = cases
-        .iter()
-        .take(5)
-        .map(|case| format!("id:{case:06}"))
-        .collect();
-    let more = match cases.len().saturating_sub(shown.len()) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
+/// Examines a discovery. Fails only if the campaign cannot continue: of one input that cannot be examined, the results say so.
+fn checked(
+    discovery: Discovery,
+    checker: &mut DiscoveryChecker<'_>,
+    is_brief: bool,
+) -> Result<(), Failure> {
+    let checked = match is_brief {
+        true => checker.check_briefly(discovery),
+        false => checker.check(discovery),
     };
-    let why = match unpinned {
-        [] => String::new(),
-        all => format!("; the program uses {}", all.join(", ")),
-    };
-    format!(
-        "{} not the same in each execution ({}{more}){why}",
-        match cases.len() {
-            1 => "1 input is".to_owned(),
-            many => format!("{many} inputs are"),
-        },
-        shown.join(", ")
-    )
-}
-
-/// Links the fewest inputs that show what all show into a directory of their own.
-fn write_minimal_corpus(campaign: &FuzzCampaign, root: &Path, results: &mut Results) {
-    let chosen = campaign.minimal_corpus();
-    let all = campaign.status().corpus;
-    let write = || -> std::io::Result<()> {
-        let folder = root.join("corpus-minimal");
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder)?;
+    match checked {
+        Err(failure) if is_full_disk(&failure) => Err(failure),
+        Err(failure) => {
+            checker.note_failure(&failure);
+            Ok(())
         }
-        std::fs::create_dir_all(&folder)?;
-        for case in &chosen {
-            if let Some(input) = campaign.input(*case) {
-                std::fs::write(folder.join(format!("id:{case:06}")), input)?;
-            }
-        }
-        Ok(())
-    };
-    match write() {
-        Ok(()) => results.add_tested(format!(
-            "{} of {} cover what the whole corpus covers: corpus-minimal/",
-            chosen.len(),
-            number_of(all as u64, "input")
-        )),
-        Err(error) => {
-            let why = format!("cannot write the minimal corpus: {error}");
-            results.fall_short(ExitCode::Usage, Reason::other(why));
-        }
+        Ok(()) => Ok(()),
     }
 }
 
@@ -352,6 +259,7 @@ fn campaign_options(
     approach: Approach,
     settings: &Settings,
     root: &Path,
+    tests_crashes: bool,
 ) -> Result<CampaignOptions, Failure> {
     let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     Ok(CampaignOptions {
@@ -367,6 +275,7 @@ fn campaign_options(
         disk_limit: arguments.disk_limit,
         random_seed: arguments.random_seed,
         patterns: Patterns::new(&settings.patterns, &here)?,
+        tests_crashes,
         jobs: approach.jobs,
         symbolic: approach.symbolic,
     })
@@ -412,6 +321,15 @@ fn campaign_file(
             SymbolicKind::Stdin | SymbolicKind::Image(_) => false,
         });
     file.symbolic = shaping.map(|source| source.text()).collect();
+    file.options = RunOptions {
+        timeout: Some(arguments.timeout.as_secs_f64()),
+        fork_at: arguments.fork_at.clone(),
+        config: arguments.findings.config.config.as_ref().map(|config| {
+            let config = here.join(config);
+            config.to_string_lossy().into_owned()
+        }),
+        preset: arguments.findings.config.preset.clone(),
+    };
     Ok(file)
 }
 
@@ -440,6 +358,7 @@ pub fn target_description(
     file: &CampaignFile,
     root: &Path,
     timeout: Duration,
+    settings: &Settings,
 ) -> Result<TargetDescription, Failure> {
-    target::from_file(file, root, timeout)
+    target::from_file(file, root, timeout, settings)
 }

@@ -4,6 +4,7 @@
 //! A program that crashed or hung runs natively. For a finding of lint or of the search for races, the program is recorded again, and the
 //! recording is examined.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,12 +13,13 @@ use std::time::Duration;
 use brownout_crash::{CrashImage, failing_frames};
 use brownout_fuzz::executor::Executor as _;
 use brownout_fuzz::{CampaignFile, StartImage, StartPerRun, TargetDescription};
+use brownout_model::Profile;
 use brownout_recovery::{End, signal_text};
 use brownout_report::{Evidence, Finding};
 
 use super::check::look_for_races;
 use super::fuzz::{target_description, with_client};
-use crate::arguments::ReplayArgs;
+use crate::arguments::{ConfigArgs, FindingArgs, ReplayArgs};
 use crate::console::Console;
 use crate::crash_test::{CrashSymbols, PointFilters, shell_word};
 use crate::exit_code::ExitCode;
@@ -26,9 +28,10 @@ use crate::lint_run::lint;
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::results::Results;
 use crate::rules;
+use crate::run_file::RunFile;
 use crate::settings::Settings;
 
-/// How long the program may run again.
+/// How long the program may run again, if the campaign does not say how long an execution may take.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 /// Whether a finding is replayed by running the program.
@@ -70,7 +73,10 @@ pub fn replay(
     if let Some(kept) = &arguments.keep {
         return keep(&image, &files, kept);
     }
-    let mut target = target_description(&file, &root, TIME_LIMIT)?;
+    let settings = settings(&root, &file, finding, console)?;
+    let limit = file.options.timeout;
+    let limit = limit.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let mut target = target_description(&file, &root, limit.unwrap_or(TIME_LIMIT), &settings)?;
     let work = target.directory.clone();
     if arguments.gdb {
         let parts = target.parts(&bytes);
@@ -109,7 +115,7 @@ pub fn replay(
             }
         }
         false => {
-            let again = record_again(&mut executor, &image, &bytes)?;
+            let again = record_again(&mut executor, &image, &bytes, &settings)?;
             let is_shown = again.iter().any(|found| found.id == finding.id);
             let text = match is_shown {
                 true => format!("{} is found again on {}", finding.rule, input.display()),
@@ -184,23 +190,46 @@ fn image(folder: &Path, files: &[PathBuf]) -> Result<StartImage, Failure> {
     })
 }
 
+/// The settings by which the campaign has judged: those of its directory and its configuration file, and the model that its results name.
+fn settings(
+    root: &Path,
+    file: &CampaignFile,
+    finding: &Finding,
+    console: &Console,
+) -> Result<Settings, Failure> {
+    let run = RunFile::read(root)?;
+    let arguments = FindingArgs {
+        model: run.model.as_deref().and_then(Profile::named),
+        // The finding may be one of a pedantic rule.
+        pedantic: true,
+        config: ConfigArgs {
+            config: file.options.config.as_ref().map(PathBuf::from),
+            preset: file.options.preset.clone(),
+        },
+        ..FindingArgs::default()
+    };
+    let patterns: Vec<OsString> = file.patterns.iter().map(OsString::from).collect();
+    let directory = file.directory();
+    let mut settings = Settings::of_directory(&directory, &arguments, &patterns, console)?;
+    settings.levels.levels.remove(&finding.rule);
+    Ok(settings)
+}
+
 /// Records the program once more, and returns what lint and the search for races find.
 fn record_again(
     executor: &mut StartPerRun,
     image: &StartImage,
     input: &[u8],
+    settings: &Settings,
 ) -> Result<Vec<Finding>, Failure> {
     let folder = tempfile::tempdir().map_err(Failure::TemporaryFile)?;
-    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
-    let mut settings = Settings::defaults(&here);
-    settings.levels.pedantic = true;
     let silent = Console::silent();
     let directory = OutputDirectory::claim(&folder.path().join("results"))?;
     let trace = directory.file(TRACE);
     executor.record(image, input, &trace)?;
-    let run = lint(&trace, &settings, &silent)?;
+    let run = lint(&trace, settings, &silent)?;
     let mut results = Results::of_lint(run.subject, run.findings, run.wrappers, run.tested);
-    look_for_races(&directory, None, &settings, &mut results, &silent)?;
+    look_for_races(&directory, None, settings, &mut results, &silent)?;
     Ok(results.findings)
 }
 

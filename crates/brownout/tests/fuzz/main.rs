@@ -1,7 +1,9 @@
 //! `brownout fuzz`: inputs and images are generated, what they reach is found and can be replayed, and a campaign can be ended and
 //! continued.
 
+mod hostile;
 mod inputs;
+mod resumption;
 mod servers;
 #[path = "../test_dir/mod.rs"]
 mod test_dir;
@@ -147,6 +149,12 @@ fn a_crash_image_on_which_the_program_does_not_start_is_found_and_replayed() {
         tested.contains("paths through persistent memory"),
         "{tested}"
     );
+    let operations = dir.read("brownout.out/pm-operations.csv");
+    let store = operations.lines().find(|line| {
+        let place = line.split('"').nth(1).unwrap_or_default();
+        place.contains("store.c:") && line.contains(",store,id:")
+    });
+    assert!(store.is_some(), "{operations}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! keep away.
 
 use super::page::{self, page, persistent_paths};
-use super::{ranges, stations};
+use super::{ranges, stations, transitions};
 use crate::arch::instruments::pm::syscalls;
 use crate::instruments::explore::other_files::named;
 use crate::instruments::pm::kernel::{argument_count, stat_at};
@@ -38,7 +38,22 @@ pub fn before(context: &mut Context) {
     if !stations::is_passed(station::BEFORE_INPUT) && uses_input(nr, &args) {
         use_input(context);
     }
+    note_sync(context, nr, &args);
     note_effects(nr, &args);
+}
+
+/// A call that makes what was stored durable is an operation.
+fn note_sync(context: &mut Context, nr: u32, args: &[u64; 6]) {
+    let is_of_persistent = match nr {
+        linux::__NR_msync => ranges::find(args[0]).is_some_and(|range| range.file.is_some()),
+        linux::__NR_fsync | linux::__NR_fdatasync => {
+            ranges::persistent_file(args[0] as i32).is_some()
+        }
+        _ => false,
+    };
+    if is_of_persistent {
+        transitions::note_sync(context, nr);
+    }
 }
 
 /// The input is about to be used.

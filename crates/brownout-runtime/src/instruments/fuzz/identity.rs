@@ -5,7 +5,7 @@
 use super::page::{page, put_text};
 use crate::sys;
 use alloc::vec::Vec;
-use brownout_ring::fuzz::{MAX_PATH, MODULES};
+use brownout_ring::fuzz::{MAX_PATH, MODULES, library};
 use core::sync::atomic::Ordering;
 
 /// Code of a file, as it is mapped now.
@@ -46,9 +46,6 @@ pub struct Modules {
     mapped: Vec<MappedModule>,
 }
 
-/// Names of the libraries for persistent memory begin so.
-const PERSISTENCE: &[u8] = b"libpmem";
-
 impl Modules {
     /// Where the instruction at `pc` is. Of several modules that overlap, the one mapped last counts.
     pub fn place(&self, pc: u64) -> CodeIdentity {
@@ -80,11 +77,7 @@ impl Modules {
         let identity = spread_bits(name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         }));
-        let role = match () {
-            () if name.starts_with(PERSISTENCE) => Role::Persistence,
-            () if is_library(name) => Role::Library,
-            () => Role::Program,
-        };
+        let role = role(name);
         self.mapped.push(MappedModule {
             start,
             end: start + len,
@@ -101,13 +94,20 @@ impl Modules {
     }
 }
 
-/// Whether a module is a library, given its name.
-fn is_library(name: &[u8]) -> bool {
-    let Some(page) = page() else { return false };
+/// Whose code a module is, given its name.
+fn role(name: &[u8]) -> Role {
+    let Some(page) = page() else {
+        return Role::Program;
+    };
     let all = page.libraries.iter();
     let all: Vec<u8> = all.map(|byte| byte.load(Ordering::Relaxed)).collect();
-    let mut names = all.split(|&byte| byte == 0);
-    names.any(|library| !library.is_empty() && name.starts_with(library))
+    let mut libraries = all.split(|&byte| byte == 0).filter_map(<[u8]>::split_first);
+    // Those for persistent memory come first.
+    match libraries.find(|(_, library)| name.starts_with(library)) {
+        Some((&library::PERSISTENCE, _)) => Role::Persistence,
+        Some(_) => Role::Library,
+        None => Role::Program,
+    }
 }
 
 /// The index of a module in the shared table, into which it is put if it is not there.

@@ -6,7 +6,7 @@ use crate::arch::Instruction;
 use crate::memory;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// FuzzSites that a process can have. Instructions beyond are not observed.
+/// Sites that a process can have. Instructions beyond are not observed.
 const MOST: u32 = 1 << 20;
 
 /// What happens at a site.

@@ -1,13 +1,16 @@
 //! Transitions between operations on persistent memory: which one a thread makes after which other, and how often (PMFuzz, ASPLOS'21,
 //! §4.2).
 //!
+//! Unlike PMFuzz, which adds identities up in a map of 64 KiB with counts of one byte, transitions are distinguished exactly, and counts
+//! have 32 bits.
+//!
 //! The identity of an operation is that of its instruction. In a library it is that of the instruction together with the last call that the
 //! thread has made outside of libraries: otherwise all copies by `memcpy` would be one operation.
 //!
 //! What it can miss: after a library has called the program back, the last call outside of libraries is one of the callback. Threads that
 //! run at the same time may lose counts; under a schedule they do not.
 
-use super::identity::spread_bits;
+use super::identity::{CodeIdentity, Role, spread_bits};
 use super::page::page;
 use super::sites::{self, FuzzSite, SiteKind};
 use crate::translator::context::Context;
@@ -19,7 +22,7 @@ pub fn note(context: &mut Context, site: &FuzzSite) {
     let Some(page) = page() else { return };
     let area = &mut context.areas.fuzz;
     let caller = match site.place.role {
-        super::identity::Role::Program => None,
+        Role::Program => None,
         _ => (area.caller as u32).checked_sub(1).map(sites::get),
     };
     let identity = match &caller {
@@ -30,6 +33,20 @@ pub fn note(context: &mut Context, site: &FuzzSite) {
     if count(page, from, identity) {
         add_operation(page, identity, site, caller.as_ref());
     }
+}
+
+/// Counts a system call that makes stores durable. Its place is that of the last call outside of libraries.
+pub fn note_sync(context: &mut Context, nr: u32) {
+    let caller = (context.areas.fuzz.caller as u32).checked_sub(1);
+    let Some(caller) = caller.map(sites::get) else {
+        return;
+    };
+    let place = CodeIdentity {
+        identity: spread_bits(caller.place.identity ^ spread_bits(u64::from(nr))),
+        role: Role::Program,
+        ..caller.place
+    };
+    note(context, &FuzzSite { place, ..caller });
 }
 
 /// Counts a transition. Returns whether it is the first one of its kind in this execution.

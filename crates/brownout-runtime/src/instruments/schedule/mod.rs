@@ -320,6 +320,9 @@ fn note_unpinned(context: &Context, nr: u32, args: &[u64; 6]) {
         | linux::__NR_timerfd_settime => {
             return wire::note_input(input::TIMERS);
         }
+        linux::__NR_times | linux::__NR_sysinfo | linux::__NR_getrusage | linux::__NR_getcpu => {
+            return wire::note_input(input::USAGE);
+        }
         _ => return,
     };
     if receiver as u32 != context.tid {

@@ -10,14 +10,15 @@ use std::path::{Path, PathBuf};
 use brownout_crash::failing_frames;
 use brownout_fuzz::executor::ExecutionEnd;
 use brownout_fuzz::{
-    Discovery, FuzzCampaign, ImageId, ImageOrigin, Misbehaviour, StartImage, TargetDescription,
-    rules,
+    CaseCrashes, CaseExamination, Discovery, FuzzCampaign, ImageId, ImageOrigin, Misbehaviour,
+    StartImage, TargetDescription, rules,
 };
 use brownout_recovery::{End, StartString, signal_text};
 use brownout_report::{
-    Evidence, Finding, Frame, Reason, ReasonKind, RuleInfo, Severity, Sources, Stack, role,
+    Evidence, Finding, Frame, Reason, ReasonKind, Reasons, RuleInfo, Severity, Sources, Stack, role,
 };
 
+use super::examinations;
 use crate::commands::check::{look_for_races, test_crashes};
 use crate::console::Console;
 use crate::crash_test::{CrashSymbols, Plan, PointFilters};
@@ -29,6 +30,7 @@ use crate::output_directory::{OutputDirectory, TRACE};
 use crate::quantity::number_of;
 use crate::results::Results;
 use crate::settings::Settings;
+use crate::unrecorded_changes::unrecorded_changes;
 
 /// The names of the input and of the persistent files beside results.
 const INPUT: &str = "input";
@@ -51,13 +53,8 @@ pub struct DiscoveryChecker<'a> {
     /// What the command does, for results that are not finished.
     doing: &'static str,
     console: &'a Console,
-    linted: u64,
-    /// Inputs whose crashes were tested, completely or in part, and those after which recovery failed without a crash.
-    crash_tested: u64,
-    partly_tested: u64,
-    refused: Vec<(u64, Reason)>,
-    /// Inputs whose crashes were not tested because the time limit was reached.
-    put_off: u64,
+    /// Inputs that were examined but for their crashes, because the time limit was reached.
+    put_off: Vec<(u64, CaseExamination)>,
     failures: Vec<String>,
 }
 
@@ -83,11 +80,7 @@ impl<'a> DiscoveryChecker<'a> {
             results,
             doing,
             console,
-            linted: 0,
-            crash_tested: 0,
-            partly_tested: 0,
-            refused: Vec::new(),
-            put_off: 0,
+            put_off: Vec::new(),
             failures: Vec::new(),
         }
     }
@@ -123,18 +116,21 @@ impl<'a> DiscoveryChecker<'a> {
             Discovery::Path {
                 case,
                 image,
+                content,
                 input,
                 trace,
-            } => self.check_path(case, (&input, image), &trace, plan),
+            } => self.check_path(case, (&input, image, &content), &trace, plan),
             Discovery::Misbehaviour(misbehaviour) => self.add_misbehaviour(&misbehaviour),
             Discovery::Failed(error) => Err(error.into()),
         }
     }
 
+    /// Examines a recording. It stays where it is until everything about it is written, so that it is examined again if this process is
+    /// killed before.
     fn check_path(
         &mut self,
         case: u64,
-        (input, image): (&[u8], ImageId),
+        tested: (&[u8], ImageId, &StartImage),
         trace: &Path,
         plan: Option<&Plan>,
     ) -> Result<(), Failure> {
@@ -150,46 +146,47 @@ impl<'a> DiscoveryChecker<'a> {
             doing,
         )?;
         let kept = directory.file(TRACE);
-        let is_put_off = plan.is_none() && self.plan.is_some();
-        let moved = match is_put_off {
-            // The recording is needed again.
-            true => fs::copy(trace, &kept).map(drop),
-            false => fs::rename(trace, &kept),
-        };
-        moved.map_err(|source| Failure::Written {
+        // A file that is there may be a link to the recording, into which a copy would be written.
+        let _ = fs::remove_file(&kept);
+        // File systems without hard links need the space twice for a moment.
+        let linked = fs::hard_link(trace, &kept).or_else(|_| fs::copy(trace, &kept).map(drop));
+        linked.map_err(|source| Failure::Written {
             path: kept.clone(),
             source,
         })?;
-        let mut part = self.check_trace(case, &kept, &directory, &decisions, plan, &silent)?;
-        self.linted += 1;
-        match is_put_off {
-            true => self.put_off += 1,
-            false => self.campaign.examined(case)?,
-        }
-        self.note_evidence(&mut part.findings, &name, (input, image));
-        if !self.is_solved(image) {
+        let (mut part, examination) =
+            self.check_trace(&kept, &directory, &decisions, plan, &silent)?;
+        self.note_evidence(&mut part.findings, &name, tested);
+        if !self.is_solved(tested.1) {
             self.forget_doubtful(&part.findings);
         }
         let new = self.results.add_input(&part, &name);
-        if new.is_empty() {
-            directory.abandon();
-        } else {
-            self.write_case(&name, input, image)?;
+        // An earlier process may have examined it and been killed before it could say so.
+        let mut known = self.results.findings.iter();
+        if known.any(|finding| finding.results_in() == Some(name.as_str())) {
+            self.write_case(&name, tested)?;
             part.conclude_part(decisions, self.settings, &directory, &silent)?;
+        } else {
+            self.remove_case(&name);
+            directory.discard();
         }
-        self.announce(&new)
+        self.announce(&new)?;
+        match plan.is_none() && self.plan.is_some() {
+            true => self.put_off.push((case, examination)),
+            false => self.campaign.examined(case, examination)?,
+        }
+        Ok(())
     }
 
-    /// Lints a recording, looks for races in it, and tests its crashes.
+    /// Lints a recording, looks for races in it, and tests its crashes. Returns the results, and what they leave open.
     fn check_trace(
         &mut self,
-        case: u64,
         trace: &Path,
         directory: &OutputDirectory,
         decisions: &Decisions,
         plan: Option<&Plan>,
         silent: &Console,
-    ) -> Result<Results, Failure> {
+    ) -> Result<(Results, CaseExamination), Failure> {
         let LintRun {
             subject,
             findings,
@@ -199,7 +196,7 @@ impl<'a> DiscoveryChecker<'a> {
             suspected_stores,
             nothing_persistent,
             better_profile,
-            ..
+            trace,
         } = lint(trace, self.settings, silent)?;
         for file in &subject.files {
             let known = &mut self.results.subject.files;
@@ -209,34 +206,33 @@ impl<'a> DiscoveryChecker<'a> {
         }
         self.results.better_profile = self.results.better_profile.or(better_profile);
         let mut part = Results::of_lint(subject, findings, wrappers, tested);
-        if nothing_persistent.is_some() {
-            return Ok(part);
+        part.shortfalls.extend(trace.shortfall());
+        part.note(trace.notes());
+        let compared = unrecorded_changes(&trace, &self.settings.patterns, silent)?;
+        part.compared(compared, silent);
+        if nothing_persistent.is_none() {
+            look_for_races(directory, None, self.settings, &mut part, silent)?;
         }
-        look_for_races(directory, None, self.settings, &mut part, silent)?;
-        if let Some(plan) = plan {
-            let test = (plan, (&suspects[..], &suspected_stores));
-            test_crashes(test, self.settings, decisions, directory, &mut part, silent)?;
-            self.note_crash_test(case, &part);
-        }
-        Ok(part)
-    }
-
-    /// Counts what a crash test of one input came to.
-    fn note_crash_test(&mut self, case: u64, part: &Results) {
-        let mut shortfalls = part.shortfalls.iter();
-        let refused = shortfalls.find(|shortfall| {
-            !matches!(
-                shortfall.reason.kind,
-                ReasonKind::CoverageGap | ReasonKind::UndecidedTrials
-            )
-        });
-        match refused {
-            Some(refused) => self.refused.push((case, refused.reason.clone())),
-            None => {
-                self.crash_tested += 1;
-                self.partly_tested += u64::from(!part.shortfalls.is_empty());
+        let mut examination = CaseExamination {
+            reasons: reasons(&part, 0),
+            gaps: part.subject.gaps.clone(),
+            crashes: None,
+        };
+        let before = part.shortfalls.len();
+        match plan {
+            Some(plan) if nothing_persistent.is_none() => {
+                let test = (plan, (&suspects[..], &suspected_stores));
+                test_crashes(test, self.settings, decisions, directory, &mut part, silent)?;
+                examination.crashes = Some(CaseCrashes {
+                    tried: part.tried_failure_points(),
+                    reasons: reasons(&part, before),
+                });
             }
+            // Nothing can be lost.
+            Some(_) => examination.crashes = Some(CaseCrashes::default()),
+            None => {}
         }
+        Ok((part, examination))
     }
 
     /// Names the input and the image that show findings.
@@ -244,7 +240,7 @@ impl<'a> DiscoveryChecker<'a> {
         &self,
         findings: &mut [Finding],
         folder: &str,
-        (input, image): (&[u8], ImageId),
+        (input, image, content): (&[u8], ImageId, &StartImage),
     ) {
         let strings = self.target.valued(&self.target.parts(input));
         let is_solved = self.is_solved(image);
@@ -264,7 +260,7 @@ impl<'a> DiscoveryChecker<'a> {
                 finding.message.push_str(SOLVED_IMAGE);
             }
             details.insert(Evidence::INPUT.to_owned(), format!("{folder}/{INPUT}"));
-            if self.has_files(image) {
+            if !content.files.is_empty() {
                 details.insert(Evidence::IMAGE.to_owned(), format!("{folder}/{IMAGE}"));
             }
         }
@@ -285,13 +281,12 @@ impl<'a> DiscoveryChecker<'a> {
         origins.any(|origin| matches!(origin, ImageOrigin::Solved { .. }))
     }
 
-    fn has_files(&self, image: ImageId) -> bool {
-        let image = self.campaign.image(image);
-        image.is_some_and(|image| !image.files.is_empty())
-    }
-
     /// Writes an input and an image into a folder of the results directory.
-    fn write_case(&self, folder: &str, input: &[u8], image: ImageId) -> Result<(), Failure> {
+    fn write_case(
+        &self,
+        folder: &str,
+        (input, _, content): (&[u8], ImageId, &StartImage),
+    ) -> Result<(), Failure> {
         let folder = self.directory.file(folder);
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -300,12 +295,9 @@ impl<'a> DiscoveryChecker<'a> {
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let path = folder.join(INPUT);
         fs::write(&path, input).map_err(failed(&path))?;
-        let Some(StartImage { files }) = self.campaign.image(image) else {
-            return Ok(());
-        };
         let target = folder.join(IMAGE);
         let _ = fs::remove_dir_all(&target);
-        for (content, path) in files.iter().zip(self.campaign.files()) {
+        for (content, path) in content.files.iter().zip(self.campaign.files()) {
             let Some(content) = content else { continue };
             let path = target.join(path.strip_prefix("/").unwrap_or(&path));
             if let Some(parent) = path.parent() {
@@ -314,6 +306,14 @@ impl<'a> DiscoveryChecker<'a> {
             content.write_file(&path).map_err(failed(&path))?;
         }
         Ok(())
+    }
+
+    /// Removes what an earlier process may have written.
+    fn remove_case(&self, folder: &str) {
+        let folder = self.directory.file(folder);
+        // What cannot be removed belongs to no finding.
+        let _ = fs::remove_file(folder.join(INPUT));
+        let _ = fs::remove_dir_all(folder.join(IMAGE));
     }
 
     /// Where an image comes from, in a phrase.
@@ -338,9 +338,11 @@ impl<'a> DiscoveryChecker<'a> {
         let Misbehaviour {
             input,
             image,
+            content,
             end,
             outcome,
         } = misbehaviour;
+        let tested = (&input[..], *image, content);
         let mut symbols = CrashSymbols::new(&self.target.directory, PointFilters::default());
         let frames = failing_frames(&outcome.frames, &mut symbols);
         let (rule, message) = describe(*end, outcome.end);
@@ -354,7 +356,7 @@ impl<'a> DiscoveryChecker<'a> {
         }
         let folder = format!("{FAILURES}/{}", finding.id);
         let mut findings = self.settings.levels.apply(vec![finding]);
-        self.note_evidence(&mut findings, &folder, (input, *image));
+        self.note_evidence(&mut findings, &folder, tested);
         if !self.is_solved(*image) {
             self.forget_doubtful(&findings);
         }
@@ -366,7 +368,7 @@ impl<'a> DiscoveryChecker<'a> {
             known.count += 1;
             return Ok(());
         }
-        self.write_case(&folder, input, *image)?;
+        self.write_case(&folder, tested)?;
         self.results.findings.push(finding.clone());
         self.announce(&[finding])
     }
@@ -390,51 +392,20 @@ impl<'a> DiscoveryChecker<'a> {
             .write_unfinished(&decisions, self.settings, self.directory, self.doing)
     }
 
-    /// The findings of the campaign, and what was examined.
+    /// The findings of the campaign, and what was examined by this process and earlier ones.
     pub fn finish(mut self) -> Results {
+        let put_off = self.put_off.len() as u64;
+        let mut examined = self.campaign.examinations();
+        examined.extend(self.put_off);
         let results = &mut self.results;
-        results.add_tested(format!(
-            "{} with a new path through persistent memory examined",
-            match self.linted {
-                1 => "1 input was".to_owned(),
-                many => format!("{many} inputs were"),
-            }
-        ));
-        results.linted |= self.linted > 0;
-        if self.plan.is_some() {
-            results.add_tested(format!(
-                "crashes of {} were tested, of {} of them not all within --crash-budget",
-                number_of(self.crash_tested, "input"),
-                self.partly_tested
-            ));
-            if self.put_off > 0 {
-                results.subject.gaps.push(format!(
-                    "crash tests of {} were skipped because the time limit was reached; run the same command to continue",
-                    number_of(self.put_off, "input")
-                ));
-            }
-            match self.refused.first() {
-                Some((case, reason)) if self.crash_tested > 0 => {
-                    results.subject.gaps.push(format!(
-                        "crashes of {} could not be tested; after id:{case:06}: {}",
-                        number_of(self.refused.len() as u64, "input"),
-                        reason.text
-                    ));
-                }
-                Some((_, reason)) => {
-                    let code = match reason.kind {
-                        ReasonKind::RecoveryFailedWithoutCrash => ExitCode::TargetFailed,
-                        _ => ExitCode::NothingTested,
-                    };
-                    results.fall_short(code, reason.clone());
-                }
-                None if self.crash_tested == 0 && self.linted > 0 => {
-                    let why = "no crash was tested: the time limit was reached first";
-                    let reason = Reason::new(ReasonKind::CoverageGap, why);
-                    results.fall_short(ExitCode::NothingTested, reason);
-                }
-                None => {}
-            }
+        examinations::conclude(&examined, self.plan.is_some(), results);
+        if put_off > 0 {
+            let why = format!(
+                "crashes of {} were not tested because the time limit was reached; run the same command to continue",
+                number_of(put_off, "input")
+            );
+            let reason = Reason::new(ReasonKind::CoverageGap, why);
+            results.fall_short(ExitCode::NothingTested, reason);
         }
         for sentence in self.failures {
             let why = format!("an input could not be examined: {sentence}");
@@ -442,6 +413,16 @@ impl<'a> DiscoveryChecker<'a> {
         }
         self.results
     }
+}
+
+/// Why results do not pass, but for the first reasons.
+fn reasons(part: &Results, skipped: usize) -> Reasons {
+    let shortfalls = part.shortfalls.iter().skip(skipped);
+    Reasons(
+        shortfalls
+            .map(|shortfall| shortfall.reason.clone())
+            .collect(),
+    )
 }
 
 /// The rule and the message of a failure.

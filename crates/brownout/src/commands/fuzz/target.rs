@@ -30,14 +30,16 @@ pub fn describe_target(
     root: &Path,
 ) -> Result<TargetDescription, Failure> {
     let own = settings.own_functions().map(WatchedFunction::named);
+    let here = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     let mut target = describe(
         (&arguments.command, approach.is_server),
-        &settings.patterns,
+        settings,
         approach.sources(),
-        root,
+        (root, &here),
         arguments.timeout,
     )?;
     target.watch.extend(own);
+    target.fork_at.clone_from(&arguments.fork_at);
     Ok(target)
 }
 
@@ -46,30 +48,28 @@ pub fn from_file(
     file: &CampaignFile,
     root: &Path,
     timeout: Duration,
+    settings: &Settings,
 ) -> Result<TargetDescription, Failure> {
     let words = |texts: &[String]| texts.iter().map(OsString::from).collect::<Vec<_>>();
     let symbolic: Vec<SymbolicBytes> = (file.symbolic.iter())
         .filter_map(|text| SymbolicBytes::parse(text).ok())
         .collect();
     let command = words(&file.command);
-    let mut target = describe(
+    let directory = file.directory();
+    describe(
         (&command, file.is_server),
-        &words(&file.patterns),
+        settings,
         &symbolic,
-        root,
+        (root, &directory),
         timeout,
-    )?;
-    if let Some(directory) = brownout_recovery::path_text::from_text(&file.directory) {
-        target.directory = directory;
-    }
-    Ok(target)
+    )
 }
 
 fn describe(
     (command, is_server): (&[OsString], bool),
-    patterns: &[OsString],
+    settings: &Settings,
     symbolic: &[SymbolicBytes],
-    root: &Path,
+    (root, directory): (&Path, &Path),
     timeout: Duration,
 ) -> Result<TargetDescription, Failure> {
     let named = symbolic.iter().find_map(|source| match &source.kind {
@@ -88,9 +88,8 @@ fn describe(
         return Err(Failure::InputTwice);
     }
     let is_standard_input = !is_named && !has_place && !is_server;
-    let directory = std::env::current_dir().map_err(Failure::CurrentDirectory)?;
     if let Some(program) = command.first() {
-        let file = program_file(Path::new(program));
+        let file = directory.join(program_file(Path::new(program)));
         let refused = |why: &str| Failure::FuzzedProgram {
             program: program.clone(),
             why: why.to_owned(),
@@ -111,7 +110,7 @@ fn describe(
     if is_standard_input {
         command_line.push_str(&format!(" < {}", shell_word(&input_text)));
     }
-    check_command(&command_line, &directory).map_err(|source| Failure::Command {
+    check_command(&command_line, directory).map_err(|source| Failure::Command {
         option: "PROGRAM",
         source,
     })?;
@@ -121,18 +120,21 @@ fn describe(
         name: function.name.into(),
         arguments: function.arguments,
     });
+    let locks = settings.locks.iter();
+    let locks = locks.map(|lock| WatchedFunction::named(lock.function.text().to_owned()));
     Ok(TargetDescription {
         command: words.into_iter().map(OsString::from).collect(),
         command_line,
-        directory,
+        directory: directory.to_owned(),
         input,
         is_standard_input,
         strings: strings(symbolic).cloned().collect(),
         is_server,
-        patterns: patterns.to_vec(),
-        watch: watch.collect(),
+        patterns: settings.patterns.clone(),
+        watch: watch.chain(locks).collect(),
         time_limit: timeout,
         schedule: ThreadSchedule::of_seed(SCHEDULE),
+        fork_at: None,
         server: SandboxServerCommand::this_executable(SERVE_SANDBOX),
     })
 }

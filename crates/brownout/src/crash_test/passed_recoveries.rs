@@ -4,7 +4,7 @@ use super::hidden_status::{HiddenStatus, hidden_status};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
-use super::recovery_reads::{ReadFindings, accepted_alterations, unread_changes};
+use super::recovery_reads::{ReadFindings, accepted_alterations, unobserved, unread_changes};
 use crate::failure::Failure;
 
 /// Why a test in which every recovery passes shows less than it seems to.
@@ -13,6 +13,14 @@ pub struct Doubts {
     pub gaps: Vec<String>,
     /// Why recovery passes whatever it finds, in a sentence.
     pub nothing_tested: Option<String>,
+}
+
+impl Doubts {
+    /// All of them.
+    pub fn sentences(&self) -> Vec<String> {
+        let all = self.gaps.iter().chain(&self.nothing_tested);
+        all.cloned().collect()
+    }
 }
 
 /// Looks for reasons why recovery passes although it has not checked what a crash can lose. `last_event` is that of the run.
@@ -42,5 +50,6 @@ pub fn doubts(
         let accepted = accepted_alterations((run, survey), observed, times, plan, monitor)?;
         doubts.gaps.extend(accepted);
     }
+    doubts.gaps.extend(unobserved(observed));
     Ok(doubts)
 }

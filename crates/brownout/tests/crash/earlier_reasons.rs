@@ -70,6 +70,56 @@ fn unrecorded_changes_are_named_after_merge_and_lint() {
 }
 
 #[test]
+fn unrecorded_changes_keep_every_analysis_of_a_trace_from_passing() {
+    let dir = TestDir::with("check/past_engine.c", &["-g"]);
+    let record = ["record", "-q", "-o", "trace", "--shared-loads", "--"];
+    let program = ["./past_engine", "pool", "memory"];
+    let run = dir.brownout(&[&record[..], &program].concat());
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    for command in ["lint", "race"] {
+        let run = dir.brownout(&[command, "trace", "--out", command]);
+        assert_eq!(run.status, Some(3), "{command}: {}", run.stderr);
+        let results = run_file(&dir.path(command));
+        let reasons = results["reasons"].to_string();
+        assert!(reasons.contains("was changed without being recorded"), "{results}");
+    }
+}
+
+#[test]
+fn a_search_for_races_that_could_not_be_made_does_not_pass_later() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3"]);
+    let race = dir.brownout(&["race", "trace", "--out", "results"]);
+    assert_eq!(race.status, Some(3), "{}", race.stderr);
+    let run = dir.crash(&["--out", "results"]);
+    assert_inconclusive(&dir, &run, "results", "the trace has no loads");
+    let results = run_file(&dir.path("results"));
+    assert_eq!(results["rules"]["persistency-race"], Value::Null, "{results}");
+    let junit = dir.read("results/junit.xml");
+    assert!(!junit.contains("classname=\"persistency-race\""), "{junit}");
+}
+
+/// The results of a finished test, as if its time had been over after the failure points.
+fn only_failure_points(dir: &TestDir, out: &str) {
+    let journal = dir.path(&format!("{out}/crash.jsonl"));
+    let text = fs::read_to_string(&journal).unwrap();
+    let mut kept = String::new();
+    for line in text.lines() {
+        let mut value: Value = serde_json::from_str(line).unwrap();
+        if value["choice"] != Value::Null || value.to_string().contains("open-order") {
+            continue;
+        }
+        if value["end"] == "exhausted" {
+            value["end"] = "sufficient".into();
+        }
+        kept.push_str(&value.to_string());
+        kept.push('\n');
+    }
+    assert_ne!(kept.lines().count(), text.lines().count(), "{text}");
+    fs::write(&journal, kept).unwrap();
+}
+
+#[test]
 fn a_recovery_that_fails_without_a_crash_is_named_after_lint() {
     let dir = TestDir::new();
     let run = dir.check("false", &[], &["3"]);

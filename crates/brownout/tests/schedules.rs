@@ -195,7 +195,13 @@ fn parts_of_a_file_that_the_program_never_maps_stay_as_they_are() {
     assert!(left[4096..].iter().all(|&byte| byte == 0x55));
     // Each run has counted from what the first one found.
     assert_eq!(left[..2], [0x58, 0x55]);
-    assert!(program.directory.path().join("brownout.out/schedule-3").is_dir());
+    assert!(
+        program
+            .directory
+            .path()
+            .join("brownout.out/schedule-3")
+            .is_dir()
+    );
 }
 
 #[test]
@@ -203,14 +209,27 @@ fn a_file_that_cannot_be_restored_is_left_as_it_is() {
     let (program, swept, left) = swept_file(&["write"]);
     let text = stderr(&swept);
     assert_eq!(swept.status.code(), Some(3), "{text}");
-    assert!(text.contains("cannot be restored for another run"), "{text}");
+    assert!(
+        text.contains("cannot be restored for another run"),
+        "{text}"
+    );
     assert!(left[4096..8192].iter().all(|&byte| byte == 7));
     assert!(left[8192..].iter().all(|&byte| byte == 0x55));
     assert_eq!(left[..2], [0x58, 0x55]);
-    assert!(!program.directory.path().join("brownout.out/schedule-2").exists());
+    assert!(
+        !program
+            .directory
+            .path()
+            .join("brownout.out/schedule-2")
+            .exists()
+    );
     let run = program.directory.path().join("brownout.out/run.json");
     let run: serde_json::Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
-    assert_eq!(run["reason_kinds"], serde_json::json!(["other-schedule"]), "{run}");
+    assert_eq!(
+        run["reason_kinds"],
+        serde_json::json!(["other-schedule"]),
+        "{run}"
+    );
 }
 
 /// Two threads take two locks in opposite orders. They wait for each other only if one is preempted between.
@@ -271,7 +290,10 @@ fn a_failure_under_another_schedule_outlives_later_commands() {
         let later = program.brownout(command);
         let text = stderr(&later);
         assert_eq!(later.status.code(), Some(4), "{command:?}: {text}");
-        assert!(text.contains("deadlock under schedule"), "{command:?}: {text}");
+        assert!(
+            text.contains("deadlock under schedule"),
+            "{command:?}: {text}"
+        );
     }
 }
 
@@ -281,15 +303,30 @@ fn findings_of_other_schedules_outlive_later_commands() {
     let swept = program.run(&["check", "--schedules", "8"]);
     assert_eq!(swept.status.code(), Some(1), "{}", stderr(&swept));
     let found = program.finding();
-    assert!(found["evidence"]["details"]["results in"].is_string(), "{found}");
+    assert!(
+        found["evidence"]["details"]["results in"].is_string(),
+        "{found}"
+    );
     for command in ["lint", "race"] {
         let later = program.brownout(&[command, "brownout.out", "--out", "brownout.out"]);
-        assert_eq!(later.status.code(), Some(1), "{command}: {}", stderr(&later));
+        assert_eq!(
+            later.status.code(),
+            Some(1),
+            "{command}: {}",
+            stderr(&later)
+        );
         assert_eq!(program.finding()["id"], found["id"], "{command}");
     }
     let off = "[rules]\nmissing-flush = \"off\"\n";
     std::fs::write(program.directory.path().join("off.toml"), off).unwrap();
-    let lint = ["lint", "brownout.out", "--out", "brownout.out", "--config", "off.toml"];
+    let lint = [
+        "lint",
+        "brownout.out",
+        "--out",
+        "brownout.out",
+        "--config",
+        "off.toml",
+    ];
     let without = program.brownout(&lint);
     // What `race` could not do is still missing.
     assert_eq!(without.status.code(), Some(3), "{}", stderr(&without));

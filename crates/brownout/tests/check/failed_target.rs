@@ -65,7 +65,10 @@ fn an_end_that_counts_as_success_counts_for_every_command() {
     assert_eq!(results["verdict"], "passed", "{results}");
     assert_eq!(results["target_success"], serde_json::json!(["7"]));
     let junit = dir.read("brownout.out/junit.xml");
-    assert!(!junit.contains("<error") && !junit.contains("<failure"), "{junit}");
+    assert!(
+        !junit.contains("<error") && !junit.contains("<failure"),
+        "{junit}"
+    );
     let sarif = dir.read("brownout.out/report.sarif");
     assert!(sarif.contains("\"executionSuccessful\":true"), "{sarif}");
     assert!(sarif.contains("\"exitCode\":0"), "{sarif}");

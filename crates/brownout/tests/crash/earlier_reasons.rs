@@ -81,7 +81,10 @@ fn unrecorded_changes_keep_every_analysis_of_a_trace_from_passing() {
         assert_eq!(run.status, Some(3), "{command}: {}", run.stderr);
         let results = run_file(&dir.path(command));
         let reasons = results["reasons"].to_string();
-        assert!(reasons.contains("was changed without being recorded"), "{results}");
+        assert!(
+            reasons.contains("was changed without being recorded"),
+            "{results}"
+        );
     }
 }
 
@@ -94,29 +97,70 @@ fn a_search_for_races_that_could_not_be_made_does_not_pass_later() {
     let run = dir.crash(&["--out", "results"]);
     assert_inconclusive(&dir, &run, "results", "the trace has no loads");
     let results = run_file(&dir.path("results"));
-    assert_eq!(results["rules"]["persistency-race"], Value::Null, "{results}");
+    assert_eq!(
+        results["rules"]["persistency-race"],
+        Value::Null,
+        "{results}"
+    );
     let junit = dir.read("results/junit.xml");
     assert!(!junit.contains("classname=\"persistency-race\""), "{junit}");
 }
 
-/// The results of a finished test, as if its time had been over after the failure points.
-fn only_failure_points(dir: &TestDir, out: &str) {
-    let journal = dir.path(&format!("{out}/crash.jsonl"));
-    let text = fs::read_to_string(&journal).unwrap();
-    let mut kept = String::new();
-    for line in text.lines() {
-        let mut value: Value = serde_json::from_str(line).unwrap();
-        if value["choice"] != Value::Null || value.to_string().contains("open-order") {
-            continue;
-        }
-        if value["end"] == "exhausted" {
-            value["end"] = "sufficient".into();
-        }
-        kept.push_str(&value.to_string());
-        kept.push('\n');
-    }
-    assert_ne!(kept.lines().count(), text.lines().count(), "{text}");
-    fs::write(&journal, kept).unwrap();
+#[test]
+fn orders_that_there_was_no_time_for_are_named_after_merge_and_lint() {
+    let dir = TestDir::with("crash/late.c", &["-g"]);
+    let check = ["check", "--recover", "./late {pm} check", "--jobs", "1"];
+    // The recoveries of both failure points are running when the time is over.
+    let run = dir.brownout(
+        &[
+            &check[..],
+            &["--time-limit", "50ms", "--", "./late", "pool"],
+        ]
+        .concat(),
+    );
+    let reason = "no crash was tested that loses stores or persists them in another order";
+    assert_inconclusive(&dir, &run, "brownout.out", reason);
+    let results = run_file(&dir.path("brownout.out"));
+    assert_eq!(
+        results["reason_kinds"],
+        serde_json::json!(["not-reordered"])
+    );
+    let points = &results["crash"]["failure_points"];
+    assert_eq!((&points["tried"], &points["of"]), (&2.into(), &2.into()));
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains("\"executionSuccessful\":false"), "{sarif}");
+    let html = dir.read("brownout.out/report.html");
+    assert!(html.contains(reason), "{html}");
+    let report = dir.brownout(&["report", "brownout.out"]);
+    assert_eq!(report.status, Some(3), "{}", report.stderr);
+
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_inconclusive(&dir, &merged, "merged", reason);
+    let linted = lint(&dir, &[]);
+    assert_inconclusive(&dir, &linted, "brownout.out", reason);
+    // With the time that it takes, nothing is missing, here and in what is merged.
+    let more = ["crash", "brownout.out", "--recover", "./late {pm} check"];
+    let run = dir.brownout(&[&more[..], &["--resume", "--jobs", "1"]].concat());
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_eq!(merged.status, Some(0), "{}", merged.stderr);
+    assert_eq!(run_file(&dir.path("merged"))["crash"]["complete"], true);
+}
+
+#[test]
+fn an_interruption_at_the_end_is_named_after_merge() {
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &[], &["3"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let path = dir.path("brownout.out/run.json");
+    let mut results = run_file(&dir.path("brownout.out"));
+    // As if it had been interrupted after the last crash: the journal does not show it.
+    results["reasons"] = serde_json::json!(["it was interrupted"]);
+    results["reason_kinds"] = serde_json::json!(["cut-short"]);
+    fs::write(&path, results.to_string()).unwrap();
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_inconclusive(&dir, &merged, "merged", "it was interrupted");
+    assert_eq!(run_file(&dir.path("merged"))["crash"]["complete"], false);
 }
 
 #[test]

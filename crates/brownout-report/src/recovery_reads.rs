@@ -32,11 +32,6 @@ pub struct ReadFile {
 }
 
 impl ReadsSummary {
-    /// Whether it says little that recovery passes.
-    pub fn is_doubtful(&self) -> bool {
-        !self.doubts.is_empty()
-    }
-
     /// Why crash testing tested nothing, if recovery opens none of the files, or reads no byte of any of them: it passes whatever they
     /// hold.
     pub fn tested_nothing(&self) -> Option<Reason> {

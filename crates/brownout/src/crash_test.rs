@@ -145,10 +145,7 @@ pub fn crash_test(
     if results.failed() == 0 {
         let read = &tested.read_findings;
         let doubts = doubts(&prepared, plan, read, trace.events(), &mut monitor)?;
-        reads.doubts = doubts.sentences();
-        if reads.is_doubtful() {
-            withdraw_acquittals(&mut judged);
-        }
+        doubts.note(&mut reads, &mut judged);
         gaps.extend(doubts.gaps);
         hidden = doubts.nothing_tested;
     }
@@ -167,8 +164,7 @@ pub fn crash_test(
         shortfalls.push(Reason::other(why));
     }
     findings.extend(unpersisted.findings);
-    let command = &plan.recovery.command;
-    let names = unshown_names(trace, &prepared.survey.files, command);
+    let names = unshown_names(trace, &prepared.survey.files, &plan.recovery.command);
     let others = prepared.left_processes.into_iter().chain(names);
     shortfalls.extend(others.map(Reason::other));
     // What recovery finds does not matter if it reads nothing.

@@ -137,8 +137,8 @@ pub fn complete<'f>(findings: &mut [Finding], fresh: impl Iterator<Item = &'f Fi
     }
 }
 
-/// Removes what an earlier crash test of the trace has shown about findings of lint. They are again as in `fresh`, or, if they are not there, as
-/// the rules that were `applied` report them. A finding of another rule was there only because it was confirmed.
+/// Removes what an earlier crash test of the trace has shown about findings of lint. They are again as in `fresh`, or, if they are
+/// not there, as the rules that were `applied` report them. A finding of another rule was there only because it was confirmed.
 pub fn forget_crash_test(findings: &mut Vec<Finding>, applied: &[RuleInfo], fresh: &[Finding]) {
     let severity_of = |rule: &str| {
         let applied = applied.iter().find(|known| known.id == rule);

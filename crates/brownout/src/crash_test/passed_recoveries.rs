@@ -1,11 +1,16 @@
 //! What it does not show that every recovery of a test has passed.
 
+use brownout_report::ReadsSummary;
+
 use super::hidden_status::{HiddenStatus, hidden_status};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
-use super::recovery_reads::{ReadFindings, accepted_alterations, unobserved, unread_changes};
+use super::recovery_reads::{
+    ReadFindings, accepted_alterations, unobserved, unread_changes, withdraw_acquittals,
+};
 use crate::failure::Failure;
+use crate::suspects::JudgedSuspect;
 
 /// Why a test in which every recovery passes shows less than it seems to.
 pub struct Doubts {
@@ -16,10 +21,13 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// All of them.
-    pub fn sentences(&self) -> Vec<String> {
+    /// Notes them in what is known about the reads of recovery, and takes back that findings are harmless.
+    pub fn note(&self, reads: &mut ReadsSummary, judged: &mut [JudgedSuspect]) {
         let all = self.gaps.iter().chain(&self.nothing_tested);
-        all.cloned().collect()
+        reads.doubts = all.cloned().collect();
+        if !reads.doubts.is_empty() {
+            withdraw_acquittals(judged);
+        }
     }
 }
 

@@ -75,10 +75,17 @@ fn states_inside_operations_and_before_syncs_are_tried_by_default() {
         let found = checked.dir.findings();
         assert_eq!(crash_rules(&found), ["recovery-failed"], "{how}");
         let stores = &checked.run_file()["crash"]["stores"];
-        assert_eq!((&stores["tried"], &stores["of"]), (&5.into(), &5.into()), "{how}");
+        assert_eq!(
+            (&stores["tried"], &stores["of"]),
+            (&5.into(), &5.into()),
+            "{how}"
+        );
         assert_eq!(checked.run_file()["exit_code"], 1, "{how}");
         assert!(checked.result("junit.xml").contains("<failure"), "{how}");
-        assert!(checked.result("report.sarif").contains("recovery-failed"), "{how}");
+        assert!(
+            checked.result("report.sarif").contains("recovery-failed"),
+            "{how}"
+        );
     }
 }
 

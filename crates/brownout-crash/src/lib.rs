@@ -116,7 +116,7 @@ pub use recovery_run::{
 };
 pub use shard::Shard;
 pub use shared_start::{SharedStart, Sharing, WorkLeft};
-pub use starting_contents::{StartingContent, StartingContents};
+pub use starting_contents::{StartFollower, StartingContent, StartingContents};
 pub use strategy::{
     ProposedCrash, STRATEGIES, Strategy, StrategyId, StrategyInfo, StrategyInput, TriedBehaviour,
 };

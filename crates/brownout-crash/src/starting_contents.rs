@@ -27,6 +27,12 @@ pub struct StartingContent {
     pub content: Content,
     /// Whether each byte is known. Those that are not are zero in `content`.
     pub is_complete: bool,
+    /// The bytes that are known.
+    pub known: Vec<Range<u64>>,
+    /// Whether system calls have changed the length of the file after it was mapped.
+    pub is_resized: bool,
+    /// Whether system calls have changed bytes that the file had at the start, and that are not known.
+    pub has_lost_bytes: bool,
 }
 
 /// A thread that maps files.
@@ -35,8 +41,10 @@ type Ranges = Vec<Range<u64>>;
 
 /// Follows the events of a run.
 #[derive(Default)]
-pub(crate) struct StartFollower {
+pub struct StartFollower {
     files: FxHashMap<FileId, FileStart>,
+    /// Whether files are followed from the time on at which they are mapped.
+    follows_all: bool,
     /// The ranges whose content a thread reports now.
     reporting: FxHashMap<Reporter, (FileId, Ranges)>,
 }
@@ -50,9 +58,45 @@ struct FileStart {
     known: Ranges,
     /// Bytes that system calls have changed since the start.
     changed: Ranges,
+    is_resized: bool,
+}
+
+impl FileStart {
+    fn content(&self) -> StartingContent {
+        let len = self.content.len();
+        let lost = self
+            .changed
+            .iter()
+            .map(|range| range.start..range.end.min(len));
+        let has_lost_bytes = lost
+            .flat_map(|range| without(range, &self.known))
+            .next()
+            .is_some();
+        StartingContent {
+            is_complete: without(0..len, &self.known).is_empty(),
+            content: self.content.clone(),
+            known: self.known.clone(),
+            is_resized: self.is_resized,
+            has_lost_bytes,
+        }
+    }
 }
 
 impl StartFollower {
+    /// Follows every file that the target maps.
+    pub fn of_all_files() -> Self {
+        Self {
+            follows_all: true,
+            ..Self::default()
+        }
+    }
+
+    /// How a file started; `None` if it was not mapped.
+    pub fn start(&self, file: FileId) -> Option<StartingContent> {
+        let start = self.files.get(&file).filter(|start| start.is_mapped)?;
+        Some(start.content())
+    }
+
     pub(crate) fn new(files: &PersistentFiles) -> Self {
         let starts = files.first_files().flatten();
         Self {
@@ -62,7 +106,7 @@ impl StartFollower {
     }
 
     /// Takes the next event of a whole run.
-    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+    pub fn observe(&mut self, event: &Event<'_>) {
         match event.kind {
             EventKind::Map(mapping) => self.mapped((event.process, event.thread), &mapping),
             EventKind::Content {
@@ -91,14 +135,27 @@ impl StartFollower {
                 ..
             } => {
                 let end = offset.saturating_add(bytes.len() as u64);
+                let start = self.files.get_mut(&file);
+                if let Some(start) = start.filter(|start| start.is_mapped) {
+                    start.is_resized |= end > start.content.len();
+                }
                 self.changed(file, offset..end);
             }
-            EventKind::FileResize { file, len } => self.changed(file, len..u64::MAX),
+            EventKind::FileResize { file, len } => {
+                let start = self.files.get_mut(&file);
+                if let Some(start) = start.filter(|start| start.is_mapped) {
+                    start.is_resized = true;
+                }
+                self.changed(file, len..u64::MAX);
+            }
             _ => {}
         }
     }
 
     fn mapped(&mut self, by: Reporter, mapping: &Mapping) {
+        if self.follows_all {
+            self.files.entry(mapping.file).or_default();
+        }
         let Some(start) = self.files.get_mut(&mapping.file) else {
             return;
         };
@@ -128,13 +185,9 @@ impl StartFollower {
     }
 
     pub(crate) fn finish(self, files: &PersistentFiles) -> StartingContents {
-        let contents = files.first_files().map(|file| {
-            let start = self.files.get(&file?)?;
-            Some(StartingContent {
-                is_complete: without(0..start.content.len(), &start.known).is_empty(),
-                content: start.content.clone(),
-            })
-        });
+        let contents = files
+            .first_files()
+            .map(|file| Some(self.files.get(&file?)?.content()));
         StartingContents {
             files: contents.collect(),
         }

@@ -67,7 +67,7 @@ pub use program::ProgramError;
 pub use recorder::{RecordError, RecordOptions, Recording, is_unrecorded_program, record};
 pub use repetition::{OtherInput, Repetition, set_next_pid};
 pub use schedule::{InvalidSchedule, ScheduleDeadlock, ScheduledRun, ThreadSchedule, Unpinned};
-pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun};
+pub use target::{Notice, OnFull, Target, TargetError, TargetOptions, TargetRun, is_lost_record};
 pub use watched_functions::{WatchError, WatchedFunction};
 pub use written_file::WrittenFile;
 

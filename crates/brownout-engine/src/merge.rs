@@ -103,6 +103,9 @@ pub(crate) struct Merger {
     last_stores: Vec<PendingStore>,
 }
 
+/// What the note says between a damaged record and what is wrong with it.
+pub(crate) const LATER_RECORDS_LOST: &str = ", and its later records are lost: ";
+
 /// The records of killed threads that were lost or reconstructed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
@@ -411,7 +414,7 @@ impl Merger {
         channel.state = ChannelState::Discarding;
         let owner = channel.stream.owner;
         let text = format!(
-            "a record of thread {} of process {} is damaged, and its later records are lost: {corruption}",
+            "a record of thread {} of process {} is damaged{LATER_RECORDS_LOST}{corruption}",
             owner.tid, owner.pid
         );
         sink.note(&owner, &text)

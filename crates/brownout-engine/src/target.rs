@@ -11,7 +11,7 @@ use crate::event_sink::{EventSink, StopReason};
 use crate::hold::{self, HeldEvents, HoldPlan, HoldProgress};
 use crate::launch::{Launch, launch_with};
 use crate::loader_image::LOADER;
-use crate::merge::Losses;
+use crate::merge::{LATER_RECORDS_LOST, Losses};
 use crate::patch::{PatchCounts, PatchPlan};
 use crate::path::{self, PathRecording, SymbolicSource};
 use crate::program::{Program, ProgramError};
@@ -382,6 +382,15 @@ impl Target {
     }
 }
 
+/// What precedes the number of records that threads drew and never finished.
+const UNFINISHED: &str = "unfinished records: ";
+
+/// Whether a note of a trace says that records were lost.
+pub fn is_lost_record(note: &str) -> bool {
+    let unfinished = note.split_once(UNFINISHED).map(|(_, count)| count);
+    note.contains(LATER_RECORDS_LOST) || unfinished.is_some_and(|count| !count.starts_with("0;"))
+}
+
 /// Adds the end of the target to its events.
 fn conclude<D: EventDestination>(
     target: u32,
@@ -404,7 +413,7 @@ fn conclude<D: EventDestination>(
         if losses != Losses::default() {
             let Losses { numbers, found } = losses;
             sink.remark(&format!(
-                "threads were killed while they were being recorded (unfinished records: {numbers}; stores reconstructed from the \
+                "threads were killed while they were being recorded ({UNFINISHED}{numbers}; stores reconstructed from the \
                  content of the files, without their calling contexts: {found})"
             ))?;
         }

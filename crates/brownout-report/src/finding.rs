@@ -71,6 +71,11 @@ impl Finding {
         directory.map(String::as_str)
     }
 
+    /// Whether it is about another run than that of the trace in the results directory.
+    pub fn is_of_other_run(&self) -> bool {
+        self.results_in().is_some()
+    }
+
     /// A finding that occurred once. Its id depends on line numbers until it is [identified](Self::identify).
     pub fn new(
         rule: &RuleInfo,
@@ -152,7 +157,7 @@ impl Finding {
             self.count.saturating_add(other.count),
             self.severity.min(other.severity),
         );
-        let is_stronger = other.strength() > self.strength();
+        let is_stronger = other.shows_more_than(self);
         let weaker = match is_stronger {
             true => std::mem::replace(self, other),
             false => other,
@@ -161,6 +166,11 @@ impl Finding {
         self.severity = severity;
         self.adopt_confirmation(&weaker);
         self.cause = self.cause.take().or(weaker.cause);
+    }
+
+    /// Whether the run of this finding shows more than that of `other`, which is the same finding.
+    pub fn shows_more_than(&self, other: &Self) -> bool {
+        self.strength() > other.strength()
     }
 
     /// How much a run shows about a finding: that recovery fails, a worse severity, or what has happened instead of what can.

@@ -16,6 +16,10 @@ pub struct LeftOut {
     /// Files that the target wrote with system calls beside its persistent files. They are not part of a crash image:
     /// recovery finds them as the target left them in the end.
     pub files: Vec<String>,
+    /// Files beside its persistent files that the target maps and stores to, and never flushes or syncs. They are not part of a crash
+    /// image either.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mapped: Vec<String>,
     /// Persistent files that recovery never opens, if it opens others: damage to them is not noticed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unopened: Vec<String>,
@@ -40,6 +44,7 @@ impl LeftOut {
         for (own, more) in [
             (&mut self.functions, other.functions),
             (&mut self.files, other.files),
+            (&mut self.mapped, other.mapped),
             (&mut self.unopened, other.unopened),
         ] {
             own.extend(more);
@@ -53,6 +58,7 @@ impl LeftOut {
         self.points_sentence()
             .into_iter()
             .chain(self.files_sentence())
+            .chain(self.mapped_sentence())
             .chain(self.unopened_sentence())
             .chain(self.behaviours_sentence())
             .collect()
@@ -98,6 +104,17 @@ impl LeftOut {
         ))
     }
 
+    /// The sentence about mapped files that crash images do not contain.
+    pub fn mapped_sentence(&self) -> Option<String> {
+        (!self.mapped.is_empty()).then(|| {
+            format!(
+                "not in the crash images: {}, mapped and not taken for persistent; recovery finds their final content, and `--pm` includes \
+                 them",
+                first_quoted(&self.mapped)
+            )
+        })
+    }
+
     /// The sentence about persistent files that recovery does not open.
     pub fn unopened_sentence(&self) -> Option<String> {
         (!self.unopened.is_empty()).then(|| {
@@ -110,7 +127,7 @@ impl LeftOut {
 }
 
 /// The first of many names, and the number of the others.
-fn first_quoted(names: &[String]) -> String {
+pub(crate) fn first_quoted(names: &[String]) -> String {
     let shown = quoted(&names[..names.len().min(SHOWN)]);
     match names.len().saturating_sub(SHOWN) {
         0 => shown,
@@ -134,11 +151,12 @@ mod tests {
             failure_points: 12,
             functions: vec!["pmemobj_create".to_owned()],
             files: (0..7).map(|number| format!("/d/{number}")).collect(),
+            mapped: vec!["/d/index".to_owned()],
             unopened: vec!["/pm/index".to_owned()],
             tested_behaviours: 1,
         };
-        let [points, files, unopened, behaviours] = &left_out.sentences()[..] else {
-            panic!("four sentences are expected");
+        let [points, files, mapped, unopened, behaviours] = &left_out.sentences()[..] else {
+            panic!("five sentences are expected");
         };
         assert_eq!(
             behaviours,
@@ -149,6 +167,7 @@ mod tests {
             "12 failure points inside `pmemobj_create` left out; `--from-start` includes them"
         );
         assert!(files.contains("`/d/4` and 2 more"), "{files}");
+        assert!(mapped.contains("`/d/index`, mapped"), "{mapped}");
         assert!(unopened.contains("never opened `/pm/index`"), "{unopened}");
     }
 
@@ -158,6 +177,7 @@ mod tests {
             failure_points: 3,
             functions: vec!["create".to_owned()],
             files: vec![file.to_owned()],
+            mapped: Vec::new(),
             unopened: Vec::new(),
             tested_behaviours: 2,
         };

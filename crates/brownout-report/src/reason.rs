@@ -24,8 +24,14 @@ pub enum ReasonKind {
     RecoveryFailedWithoutCrash,
     /// There is no persistent file.
     NothingPersistent,
+    /// A pattern of `--pm` matches no file of the run.
+    UnmatchedPattern,
     /// Crash testing has not tried everything that it had to.
     CoverageGap,
+    /// Crash testing has not lost or reordered any stores.
+    NotReordered,
+    /// Crash testing was cut in a way that the crash points which it has tried do not show.
+    CutShort,
     /// Recoveries failed in ways that do not decide.
     UndecidedTrials,
     /// Recovery does not read the persistent files, so its verdicts show nothing.
@@ -36,6 +42,10 @@ pub enum ReasonKind {
     UnrecordedProgram,
     /// Races were to be looked for, and the trace does not show what that needs.
     NoRacesTested,
+    /// Another schedule than that of the trace was not examined completely, or did not pass.
+    OtherSchedule,
+    /// The program, or recovery without a crash, failed under another schedule than that of the trace.
+    OtherScheduleFailed,
     /// A later command failed and left these results as they are.
     LaterCommandFailed,
     #[default]
@@ -47,6 +57,14 @@ impl Reason {
     pub fn new(kind: ReasonKind, text: impl Into<String>) -> Self {
         let text = text.into();
         Self { kind, text }
+    }
+
+    /// Whether it concerns another run than that of the trace, so that nothing which is known from the trace decides it.
+    pub fn is_of_other_schedule(&self) -> bool {
+        matches!(
+            self.kind,
+            ReasonKind::OtherSchedule | ReasonKind::OtherScheduleFailed
+        )
     }
 
     /// One of which nothing but its sentence matters.

@@ -16,6 +16,9 @@ pub struct ReadsSummary {
     /// Why recovery may have read more, in sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
+    /// Why recovery may pass although it has not checked what a crash changes, in sentences. Then no finding is known to be harmless.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
 }
 
 /// What recovery reads of a file.
@@ -81,6 +84,7 @@ mod tests {
             unknown: None,
             files: opened.iter().enumerate().map(file).collect(),
             gaps: gaps.iter().map(|&gap| gap.to_owned()).collect(),
+            doubts: Vec::new(),
         }
     }
 

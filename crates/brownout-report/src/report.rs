@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::left_out::first_quoted;
 use crate::{
     Baseline, Category, Conclusion, FailOn, Finding, FindingId, Frame, RuleInfo, Severity,
     SourceFix, Sources, StoredFile, Suppressions,
@@ -41,6 +42,8 @@ pub struct Subject {
     pub gaps: Vec<String>,
     /// The persistent files, as far as rules were applied to the stores to them.
     pub files: Vec<StoredFile>,
+    /// Mapped files that the target stores to and that were not judged: they were not taken for persistent.
+    pub not_judged: Vec<String>,
     /// Ends of the target that count as success besides exit status 0, as options name them.
     pub accepted_ends: Vec<String>,
     /// The name of the persistency profile by which the trace was linted; `None` if it is not known.
@@ -234,10 +237,22 @@ impl Report {
             .unwrap_or(path)
     }
 
-    /// A sentence for each file to which a notable share of the stores is never guaranteed.
-    pub fn weights(&self) -> impl Iterator<Item = String> {
+    /// A sentence for each file to which a notable share of the stores is never guaranteed, and one about files that were not judged.
+    pub fn file_sentences(&self) -> impl Iterator<Item = String> {
         let files = self.subject.files.iter();
-        files.filter_map(|file| file.weight(self.shown_path(&file.path)))
+        let weights = files.filter_map(|file| file.weight(self.shown_path(&file.path)));
+        weights.chain(self.not_judged_sentence())
+    }
+
+    fn not_judged_sentence(&self) -> Option<String> {
+        let names = self.subject.not_judged.iter();
+        let names: Vec<String> = names.map(|path| self.shown_path(path).to_owned()).collect();
+        let why = match self.subject.patterns.is_empty() {
+            true => "the program stores there and never flushes or syncs it; `--pm` selects files",
+            false => "the program stores there, and no `--pm` matches",
+        };
+        let names = first_quoted(&names);
+        (!names.is_empty()).then(|| format!("considered and not judged: {names}: {why}"))
     }
 
     /// A frame with its path shortened.

@@ -30,7 +30,7 @@
 
 mod patterns;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use crate::definitions::Definitions;
@@ -82,6 +82,10 @@ pub struct Candidate {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     candidates: BTreeMap<FileId, Option<Reason>>,
+    /// Files that were not selected although the target stores to them.
+    unselected: BTreeSet<FileId>,
+    /// Patterns that no file matches.
+    unmatched: Vec<String>,
 }
 
 /// Files that are known to be persistent memory, whatever the run does with them.
@@ -90,6 +94,7 @@ impl FromIterator<FileId> for Selection {
         let named = files.into_iter().map(|file| (file, Some(Reason::Named)));
         Self {
             candidates: named.collect(),
+            ..Self::default()
         }
     }
 }
@@ -110,6 +115,16 @@ impl Selection {
         self.candidates
             .iter()
             .map(|(&file, &reason)| Candidate { file, reason })
+    }
+
+    /// The files that were not selected although the target stores to them.
+    pub fn unselected(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.unselected.iter().copied()
+    }
+
+    /// The patterns that no file matches, as they were given.
+    pub fn unmatched_patterns(&self) -> &[String] {
+        &self.unmatched
     }
 
     /// Whether no file was selected.
@@ -234,8 +249,11 @@ impl Survey {
     /// The selection after the events so far. If patterns are given, only they decide.
     pub fn select(&self, definitions: &Definitions, patterns: Option<&Patterns>) -> Selection {
         let Some(patterns) = patterns else {
+            let undecided = |file: &&FileId| self.files.get(file).is_some_and(Option::is_none);
             return Selection {
                 candidates: self.files.clone(),
+                unselected: self.stored.iter().filter(undecided).copied().collect(),
+                unmatched: Vec::new(),
             };
         };
         let renamed = |file| definitions.file(file).map(|file| &file.path);
@@ -250,8 +268,21 @@ impl Survey {
             .files
             .keys()
             .map(|&file| (file, named(file).then_some(Reason::Named)));
+        let candidates: BTreeMap<FileId, Option<Reason>> = candidates.collect();
+        // Stores to a file are not observed any more once it is known to be treated as persistent.
+        let is_stored = |file| {
+            self.stored.contains(&file) || self.files.get(&file).is_some_and(Option::is_some)
+        };
+        let others = candidates.iter().filter(|(_, named)| named.is_none());
+        let unselected = others
+            .map(|(&file, _)| file)
+            .filter(|&file| is_stored(file));
+        let mapped_at = self.mapped_at.iter().map(|(_, path)| path.as_path());
+        let named_later = definitions.files().map(|file| file.path.as_path());
         Selection {
-            candidates: candidates.collect(),
+            unselected: unselected.collect(),
+            unmatched: patterns.without_match(mapped_at.chain(named_later)),
+            candidates,
         }
     }
 
@@ -370,6 +401,12 @@ mod tests {
 
     /// The selection after `/mnt/pool` and `/dev/shm/sem` were mapped and `events` happened.
     fn select(events: &[(ThreadId, EventKind<'_>)], patterns: &[&str]) -> [Option<Reason>; 2] {
+        let selection = selection(events, patterns);
+        assert_eq!(selection.candidates().count(), 2);
+        [selection.reason(POOL), selection.reason(OTHER)]
+    }
+
+    fn selection(events: &[(ThreadId, EventKind<'_>)], patterns: &[&str]) -> Selection {
         let mut definitions = Definitions::default();
         definitions.define_file(
             POOL,
@@ -393,9 +430,7 @@ mod tests {
         }
         let patterns: Vec<OsString> = patterns.iter().map(OsString::from).collect();
         let patterns = Patterns::new(&patterns, Path::new("/")).unwrap();
-        let selection = survey.select(&definitions, patterns.as_ref());
-        assert_eq!(selection.candidates().count(), 2);
-        [selection.reason(POOL), selection.reason(OTHER)]
+        survey.select(&definitions, patterns.as_ref())
     }
 
     #[test]
@@ -464,6 +499,31 @@ mod tests {
             select(&[stored, sync], &[]),
             [Some(Reason::WrittenBack), None]
         );
+    }
+
+    #[test]
+    fn files_that_are_only_stored_to_are_known() {
+        let in_other = EventKind::Store {
+            addr: Address(0x20_0040),
+            bytes: &[1],
+            flavor: StoreFlavor::Temporal,
+            locked: false,
+            string: false,
+        };
+        let events = [
+            (MAIN, in_other),
+            (MAIN, store(StoreFlavor::Temporal, false)),
+            (MAIN, flush(IN_POOL, false)),
+        ];
+        let unselected = |patterns: &[&str]| -> Vec<FileId> {
+            let selection = selection(&events, patterns);
+            selection.unselected().collect()
+        };
+        assert_eq!(unselected(&[]), [OTHER]);
+        assert_eq!(unselected(&["sem"]), [POOL]);
+        assert_eq!(unselected(&["sem", "pool"]), []);
+        let selection = selection(&events, &["sem", "seem"]);
+        assert_eq!(selection.unmatched_patterns(), ["seem"]);
     }
 
     #[test]

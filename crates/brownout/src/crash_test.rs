@@ -44,7 +44,9 @@ use cause_search::search_causes;
 pub use continuation::{crash_command, quoted as shell_word};
 pub use coverage_gap::{none_tested, unfinished};
 use crash_coverage::{coverage_of, shortfalls};
-pub use crash_coverage::{coverage_sentence, is_coverage_sentence, merged_coverage};
+pub use crash_coverage::{
+    coverage_sentence, is_coverage_sentence, merged_coverage, merged_shortfall,
+};
 use explanations::{examine_reads, explain_failures};
 use file_names::unshown_names;
 pub use function_name::program_file;
@@ -56,7 +58,7 @@ use passed_recoveries::doubts;
 pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
-pub use recovery_reads::{ReadFindings, reads_summary};
+pub use recovery_reads::{ReadFindings, reads_summary, withdraw_acquittals};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
@@ -127,12 +129,12 @@ pub fn crash_test(
     let (results, ending) = (&tested.results, &tested.ending);
     let files = prepared.survey.files.paths();
     let mut left_out = left_out(prepared.survey.points.creations(), files, trace);
-    let reads = reads_summary(&prepared.reads.observed);
+    let mut reads = reads_summary(&prepared.reads.observed);
     left_out.unopened = reads.unopened();
     left_out.tested_behaviours = ending.extent.remembered;
     let Shown {
         mut findings,
-        judged,
+        mut judged,
         shortfalls: incomplete_images,
     } = results.shown(&left_out, |_| true);
     let examined_reads = unpersisted.is_some();
@@ -143,6 +145,7 @@ pub fn crash_test(
     if results.failed() == 0 {
         let read = &tested.read_findings;
         let doubts = doubts(&prepared, plan, read, trace.events(), &mut monitor)?;
+        doubts.note(&mut reads, &mut judged);
         gaps.extend(doubts.gaps);
         hidden = doubts.nothing_tested;
     }
@@ -161,8 +164,7 @@ pub fn crash_test(
         shortfalls.push(Reason::other(why));
     }
     findings.extend(unpersisted.findings);
-    let command = &plan.recovery.command;
-    let names = unshown_names(trace, &prepared.survey.files, command);
+    let names = unshown_names(trace, &prepared.survey.files, &plan.recovery.command);
     let others = prepared.left_processes.into_iter().chain(names);
     shortfalls.extend(others.map(Reason::other));
     // What recovery finds does not matter if it reads nothing.

@@ -20,6 +20,8 @@ pub enum FindingsOf {
     CrashTesting,
     /// All analyses of the trace alone.
     TraceAnalyses,
+    /// All analyses of the trace alone but the search for races.
+    Lint,
     Races,
     /// All analyses but the search for races.
     OtherThanRaces,
@@ -31,6 +33,7 @@ impl FindingsOf {
         match self {
             Self::CrashTesting => rules::is_crash_rule(rule),
             Self::TraceAnalyses => !rules::is_crash_rule(rule),
+            Self::Lint => !rules::is_crash_rule(rule) && !rules::is_race_rule(rule),
             Self::Races => rules::is_race_rule(rule),
             Self::OtherThanRaces => !rules::is_race_rule(rule),
         }
@@ -74,7 +77,7 @@ pub fn keep_crash_test(
             kept.push(earlier);
             continue;
         }
-        if FindingsOf::Races.include(&earlier) {
+        if FindingsOf::Races.include(&earlier) || earlier.is_of_other_run() {
             continue;
         }
         for finding in fresh.iter_mut() {
@@ -134,14 +137,17 @@ pub fn complete<'f>(findings: &mut [Finding], fresh: impl Iterator<Item = &'f Fi
     }
 }
 
-/// Removes what an earlier crash test has shown about findings of lint. They are again as in `fresh`, or, if they are not there, as
-/// the rules that were `applied` report them. A finding of another rule was there only because it was confirmed.
+/// Removes what an earlier crash test of the trace has shown about findings of lint. They are again as in `fresh`, or, if they are
+/// not there, as the rules that were `applied` report them. A finding of another rule was there only because it was confirmed.
 pub fn forget_crash_test(findings: &mut Vec<Finding>, applied: &[RuleInfo], fresh: &[Finding]) {
     let severity_of = |rule: &str| {
         let applied = applied.iter().find(|known| known.id == rule);
         applied.map(|rule| rule.severity)
     };
     findings.retain_mut(|finding| {
+        if finding.is_of_other_run() {
+            return true;
+        }
         finding.read_by_recovery = None;
         finding.evidence.joined.retain_mut(|other| {
             let stays = other.confirmed != Some(true) || severity_of(&other.rule).is_some();

@@ -19,10 +19,19 @@ pub fn of_crash_test(earlier: &Conclusion) -> Vec<Reason> {
     let mut reasons = of_results(earlier);
     let was_tested = earlier.crash.is_some();
     reasons.retain(|reason| match reason.kind {
-        ReasonKind::TargetFailed => false,
+        ReasonKind::TargetFailed | ReasonKind::UnmatchedPattern => false,
         ReasonKind::NothingPersistent => was_tested,
         _ => true,
     });
+    reasons
+}
+
+/// The reasons that concern neither crash testing nor the trace as such, for results of a crash test that keep those of other
+/// analyses.
+pub fn of_trace_analyses(earlier: &Conclusion) -> Vec<Reason> {
+    let mut reasons = of_results(earlier);
+    reasons
+        .retain(|reason| reason.kind == ReasonKind::NoRacesTested || reason.is_of_other_schedule());
     reasons
 }
 
@@ -34,6 +43,7 @@ pub fn of_part(earlier: &Conclusion) -> Vec<Reason> {
             reason.kind,
             ReasonKind::TargetFailed
                 | ReasonKind::CoverageGap
+                | ReasonKind::NotReordered
                 | ReasonKind::UndecidedTrials
                 | ReasonKind::NothingRead
         )
@@ -45,7 +55,9 @@ pub fn of_part(earlier: &Conclusion) -> Vec<Reason> {
 /// What a run exits with because of a reason that it takes over.
 pub fn exit_code(reason: &Reason) -> ExitCode {
     match reason.kind {
-        ReasonKind::TargetFailed | ReasonKind::RecoveryFailedWithoutCrash => ExitCode::TargetFailed,
+        ReasonKind::TargetFailed
+        | ReasonKind::RecoveryFailedWithoutCrash
+        | ReasonKind::OtherScheduleFailed => ExitCode::TargetFailed,
         _ => ExitCode::NothingTested,
     }
 }

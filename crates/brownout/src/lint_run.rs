@@ -12,10 +12,11 @@ use brownout_report::{
     ByteRange, Evidence, Finding, FindingId, Mistake, RuleInfo, Sources, Stack, StoredFile,
     Subject, Value,
 };
+use brownout_trace::selection::Selection;
 use brownout_trace::{Definitions, Event};
 use rustc_hash::FxHashMap;
 
-use crate::commands::describe_candidates;
+use crate::commands::{describe_candidates, unmatched_patterns};
 use crate::config::OracleSpec;
 use crate::console::Console;
 use crate::failure::Failure;
@@ -43,6 +44,10 @@ pub struct LintRun {
     pub better_profile: Option<&'static str>,
     /// If nothing persistent was seen: what the trace shows instead.
     pub nothing_persistent: Option<String>,
+    /// If there are persistent files, and the target stores nothing there: that this is so.
+    pub nothing_stored: Option<String>,
+    /// That patterns for persistent files match none, in a sentence.
+    pub unmatched_patterns: Option<String>,
     pub trace: TraceFile,
 }
 
@@ -83,6 +88,12 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         };
         describe_candidates(&selection, definitions, given)
     });
+    let nothing_stored = nothing_persistent
+        .is_none()
+        .then(|| nothing_stored(&files, definitions))
+        .flatten();
+    let unmatched_patterns = unmatched_patterns(&selection, definitions);
+    let not_judged = not_judged(&selection, definitions);
     let better_profile = match settings.model == Profile::ADR && outcome.relies_on_syncs {
         true => Some(Profile::MSYNC.name),
         false => None,
@@ -125,12 +136,15 @@ pub fn examine(path: &Path, settings: &Settings, console: &Console) -> Result<Li
         suspected_stores,
         subject: Subject {
             files: stored_files(&files, trace.definitions()),
+            not_judged,
             ..subject(&trace, settings, gaps)
         },
         wrappers: stacks.wrappers.find(),
         tested: linted(trace.events()),
         better_profile,
         nothing_persistent,
+        nothing_stored,
+        unmatched_patterns,
         trace,
     })
 }
@@ -189,6 +203,30 @@ fn pointer_rule() -> &'static str {
     rules
         .find(is_it)
         .map_or_else(Default::default, |rule| rule.id)
+}
+
+/// Says that the target stores nothing to its persistent files, if that is so.
+fn nothing_stored(files: &[FileStores], definitions: &Definitions) -> Option<String> {
+    if files.iter().any(|file| file.stores > 0) {
+        return None;
+    }
+    let names = files.iter().filter_map(|file| definitions.file(file.file));
+    let names: Vec<String> = names
+        .map(|file| format!("`{}`", file.path.display()))
+        .collect();
+    Some(format!(
+        "the program stores nothing to {}, so there is nothing to judge; run it so that it changes its data",
+        names.join(", ")
+    ))
+}
+
+/// The files with a name that the target stores to and that are not taken for persistent.
+fn not_judged(selection: &Selection, definitions: &Definitions) -> Vec<String> {
+    let files = selection
+        .unselected()
+        .filter_map(|file| definitions.file(file));
+    let paths = files.map(|file| file.path.to_string_lossy().into_owned());
+    paths.filter(|path| !path.ends_with(" (deleted)")).collect()
 }
 
 fn stored_files(files: &[FileStores], definitions: &Definitions) -> Vec<StoredFile> {

@@ -11,7 +11,7 @@ use brownout_race::{
 use brownout_report::{Finding, FindingId, Frame, Sources};
 use brownout_trace::{Definitions, Event, EventClass, RecognisedLocks};
 
-use crate::commands::describe_candidates;
+use crate::commands::{describe_candidates, unmatched_patterns};
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::quantity::number_of;
@@ -43,6 +43,8 @@ pub struct RaceRun {
     pub remarks: Vec<String>,
     /// If nothing persistent was seen: what the trace shows instead.
     pub nothing_persistent: Option<String>,
+    /// That patterns for persistent files match none, in a sentence.
+    pub unmatched_patterns: Option<String>,
     /// Why the trace cannot show races, if it cannot.
     pub untested: Option<String>,
 }
@@ -82,6 +84,7 @@ pub fn race(
         };
         describe_candidates(&outcome.selection, definitions, given)
     });
+    let unmatched_patterns = unmatched_patterns(&outcome.selection, definitions);
     let mut stacks = outcome.code;
     for process in definitions.processes() {
         stacks.table.note_recursion(process.id, definitions);
@@ -112,6 +115,7 @@ pub fn race(
         wrappers: stacks.wrappers.find(),
         tested: tested(&outcome.counts),
         nothing_persistent,
+        unmatched_patterns,
         untested: untested(&outcome.counts),
     })
 }

@@ -35,6 +35,8 @@ use crate::wrapper_functions::WrapperFunctions;
 pub struct Results {
     pub subject: Subject,
     pub findings: Vec<Finding>,
+    /// Findings of earlier results about other runs than that of the trace.
+    of_other_runs: Vec<Finding>,
     pub shortfalls: Vec<Shortfall>,
     /// Reasons of earlier results that these contain. They prevent the run from passing, too.
     pub carried: Vec<Reason>,
@@ -71,6 +73,7 @@ impl Results {
         Self {
             subject,
             findings,
+            of_other_runs: Vec::new(),
             shortfalls: Vec::new(),
             carried: Vec::new(),
             tested: Vec::new(),
@@ -109,6 +112,33 @@ impl Results {
     pub fn about(trace: &TraceFile, settings: &Settings) -> Self {
         let gaps = trace.incomplete_reason().into_iter().collect();
         Self::new(subject(trace, settings, gaps), Vec::new())
+    }
+
+    /// Keeps what the directory says about other runs than that of its trace, which no analysis of the trace finds again.
+    fn keep_other_runs(
+        &mut self,
+        directory: &OutputDirectory,
+        of: FindingsOf,
+    ) -> Result<(), Failure> {
+        let mut kept = earlier_findings(directory, of)?;
+        kept.retain(|finding| finding.is_of_other_run());
+        self.wrappers.learn(&kept);
+        self.of_other_runs.extend(kept);
+        Ok(())
+    }
+
+    /// The findings, with those of other runs that no analysis has found now.
+    fn with_other_runs(&self, settings: &Settings) -> Vec<Finding> {
+        let mut all = self.findings.clone();
+        for finding in &self.of_other_runs {
+            match all.iter_mut().find(|known| known.id == finding.id) {
+                Some(known) if finding.shows_more_than(known) => known.clone_from(finding),
+                Some(_) => {}
+                None if settings.levels.is_off(&finding.rule) => {}
+                None => all.push(finding.clone()),
+            }
+        }
+        all
     }
 
     /// Prevents the run from passing.
@@ -166,11 +196,23 @@ impl Results {
         }
     }
 
+    /// Notes patterns that match no file of the run: what the user wants to be tested with them was not.
+    pub fn note_unmatched(&mut self, unmatched: Option<String>) {
+        if let Some(why) = unmatched {
+            let reason = Reason::new(ReasonKind::UnmatchedPattern, why);
+            self.fall_short(ExitCode::NothingTested, reason);
+        }
+    }
+
     /// Takes over what the notes of the trace say about the recording.
     pub fn note(&mut self, notes: &TraceNotes) {
         for why in &notes.unrecorded {
             let reason = Reason::new(ReasonKind::UnrecordedProgram, why);
             self.fall_short(ExitCode::NothingTested, reason);
+        }
+        for why in &notes.lost {
+            let why = format!("{why}; what they say about the program is not known");
+            self.fall_short(ExitCode::NothingTested, Reason::other(why));
         }
         for gap in &notes.gaps {
             if !self.subject.gaps.contains(gap) {
@@ -202,6 +244,7 @@ impl Results {
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
         self.keep_known(directory, FindingsOf::CrashTesting)?;
+        self.keep_other_runs(directory, FindingsOf::Lint)?;
         let run = directory.run_file()?;
         self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
         self.subject.crash_options = run.crash_options;
@@ -239,11 +282,13 @@ impl Results {
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
         self.keep_known(directory, FindingsOf::OtherThanRaces)?;
+        self.keep_other_runs(directory, FindingsOf::Races)?;
         let run = directory.run_file()?;
         self.examined_reads = run.in_force.applied(UNPERSISTED_READ.id);
         self.linted = run.in_force.linted();
         self.subject.files = run.files;
         self.subject.crash_options = run.crash_options;
+        self.subject.not_judged = run.not_judged;
         self.keep_sentences(&run.conclusion, FindingsOf::OtherThanRaces);
         self.keep_coverage(run.conclusion);
         let is_of_races = |reason: &Reason| reason.kind == ReasonKind::NoRacesTested;
@@ -253,8 +298,10 @@ impl Results {
 
     /// Adds the result of the search for races.
     pub fn add_races(&mut self, run: RaceRun, console: &Console) {
-        self.raced = true;
-        self.tested.push(run.tested);
+        if run.untested.is_none() && run.nothing_persistent.is_none() {
+            self.raced = true;
+            self.tested.push(run.tested);
+        }
         for sentence in &run.remarks {
             console.remark(sentence);
         }
@@ -279,10 +326,15 @@ impl Results {
         earlier_findings::complete(&mut kept, fresh.iter());
         self.wrappers.learn(&kept);
         self.findings.extend(kept);
+        self.keep_other_runs(directory, FindingsOf::CrashTesting)?;
         if self.subject.files.is_empty() {
             self.subject.files = run.files;
         }
+        if self.subject.not_judged.is_empty() {
+            self.subject.not_judged = run.not_judged;
+        }
         self.keep_sentences(&run.conclusion, FindingsOf::TraceAnalyses);
+        self.carried = earlier_reasons::of_trace_analyses(&run.conclusion);
         self.raced = run.in_force.applied(PERSISTENCY_RACE.id);
         if run.in_force.linted() {
             self.linted = true;
@@ -315,6 +367,7 @@ impl Results {
         let kept = sentences.filter(|text| match of {
             FindingsOf::CrashTesting => is_coverage_sentence(text),
             FindingsOf::TraceAnalyses => !is_coverage_sentence(text),
+            FindingsOf::Lint => !is_coverage_sentence(text) && !is_race_sentence(text),
             FindingsOf::Races => is_race_sentence(text),
             FindingsOf::OtherThanRaces => !is_race_sentence(text),
         });
@@ -331,7 +384,8 @@ impl Results {
             return;
         };
         let mut carried = self.carried.iter();
-        let gap_is_known = carried.any(|reason| reason.kind == ReasonKind::CoverageGap);
+        let gap_is_known = carried
+            .any(|reason| matches!(reason.kind, ReasonKind::CoverageGap | ReasonKind::CutShort));
         if !coverage.complete && coverage.part.is_none() && !gap_is_known {
             let Covered { tried, of } = coverage.failure_points;
             let why = "crash testing was not finished; `brownout crash --resume` continues";
@@ -396,7 +450,7 @@ impl Results {
 
     fn unfinished(&self, decisions: &Decisions, settings: &Settings, doing: &str) -> Report {
         let rules = self.rules(settings);
-        let mut findings = self.findings.clone();
+        let mut findings = self.with_other_runs(settings);
         self.wrappers.mark(&mut findings);
         let mut report = Report::new(self.subject.clone(), rules, findings);
         report.fail_on = settings.fail_on;
@@ -436,12 +490,7 @@ impl Results {
             }
         }
         for shortfall in &part.shortfalls {
-            let mut shortfall = shortfall.clone();
-            let known = |known: &Shortfall| known.reason == shortfall.reason;
-            if !self.shortfalls.iter().any(known) {
-                shortfall.reason.text = format!("schedule {schedule}: {}", shortfall.reason.text);
-                self.shortfalls.push(shortfall);
-            }
+            self.add_shortfall_of(schedule, shortfall.clone());
         }
         for gap in &part.subject.gaps {
             if !self.subject.gaps.contains(gap) {
@@ -452,6 +501,27 @@ impl Results {
         self.raced |= part.raced;
         self.linted |= part.linted;
         new
+    }
+
+    /// Adds why another schedule does not pass. One schedule is enough to say so, besides the first: what a later command makes of
+    /// the trace of the first decides nothing about the others.
+    fn add_shortfall_of(&mut self, schedule: &str, mut shortfall: Shortfall) {
+        let text = std::mem::take(&mut shortfall.reason.text);
+        let is_of_program = shortfall.reason.kind == ReasonKind::UnrecordedProgram;
+        let mut known = self.shortfalls.iter().map(|known| &known.reason);
+        let is_known = known.any(|known| match known.is_of_other_schedule() {
+            true => known.text.ends_with(&format!(": {text}")),
+            false => is_of_program && known.text == text,
+        });
+        if is_known {
+            return;
+        }
+        shortfall.reason.text = format!("schedule {schedule}: {text}");
+        shortfall.reason.kind = match shortfall.code {
+            ExitCode::TargetFailed => ReasonKind::OtherScheduleFailed,
+            _ => ReasonKind::OtherSchedule,
+        };
+        self.shortfalls.push(shortfall);
     }
 
     /// Adds the findings on one input, whose results are in the directory `results_in` inside of that of these results. Of a finding that
@@ -572,6 +642,7 @@ impl Results {
                 self.fall_short(earlier_reasons::exit_code(&reason), reason);
             }
         }
+        self.findings = self.with_other_runs(settings);
         self.wrappers.mark(&mut self.findings);
         settings.levels.settle(&mut self.findings);
         let rules = self.rules(settings);
@@ -605,6 +676,7 @@ pub fn subject(trace: &TraceFile, settings: &Settings, gaps: Vec<String>) -> Sub
         directory: Some(settings.directory.to_string_lossy().into_owned()),
         gaps,
         files: Vec::new(),
+        not_judged: Vec::new(),
         accepted_ends: settings.accepted_ends(),
         model: Some(settings.model.name.to_owned()),
         patterns: settings.pattern_texts(),

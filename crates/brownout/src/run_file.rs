@@ -28,6 +28,9 @@ pub struct RunFile {
     /// The persistent files, and how many of the stores to them are never guaranteed.
     #[serde(default)]
     pub files: Vec<StoredFile>,
+    /// Mapped files that the target stores to and that were not taken for persistent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<String>,
     /// Ends of the target that count as success besides exit status 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_success: Vec<String>,

@@ -38,6 +38,8 @@ pub struct TraceFile {
     mapped: Vec<(u64, u64)>,
     /// The persistent files, known likewise.
     persistent: Vec<MappedFile>,
+    /// Other files that the target stores to, known likewise.
+    unselected: Vec<PathBuf>,
 }
 
 impl TraceFile {
@@ -57,6 +59,7 @@ impl TraceFile {
             notes: TraceNotes::default(),
             mapped: Vec::new(),
             persistent: Vec::new(),
+            unselected: Vec::new(),
         })
     }
 
@@ -179,6 +182,9 @@ impl TraceFile {
         let files = self.definitions().files();
         let persistent = files.filter(|file| selection.is_persistent(file.id));
         self.persistent = persistent.cloned().collect();
+        let others = selection.unselected();
+        let others = others.filter_map(|file| self.definitions().file(file));
+        self.unselected = others.map(|file| file.path.clone()).collect();
         self.rewind()?;
         Ok(selection)
     }
@@ -214,6 +220,11 @@ impl TraceFile {
     /// The persistent files, as they were named at the end. Empty before [`select`](Self::select).
     pub fn persistent_files(&self) -> &[MappedFile] {
         &self.persistent
+    }
+
+    /// The mapped files that the target stores to and that are not persistent. Empty before [`select`](Self::select).
+    pub fn unselected_files(&self) -> &[PathBuf] {
+        &self.unselected
     }
 
     /// Why the rest of the trace could not be read, if it could not.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use brownout_engine::{NameNote, WrittenFile, is_unrecorded_program};
+use brownout_engine::{NameNote, WrittenFile, is_lost_record, is_unrecorded_program};
 use brownout_trace::replay::FinalContent;
 use brownout_trace::{FailedSync, MappedFile, RENAME_NOTE};
 
@@ -11,6 +11,8 @@ use brownout_trace::{FailedSync, MappedFile, RENAME_NOTE};
 pub struct TraceNotes {
     /// Programs that ran without being recorded, one sentence each.
     pub unrecorded: Vec<String>,
+    /// Records that were lost, one sentence for each loss.
+    pub lost: Vec<String>,
     /// What else could not be recorded, one sentence each.
     pub gaps: Vec<String>,
     /// Files that the target wrote with system calls.
@@ -48,6 +50,8 @@ impl TraceNotes {
         }
         let list = if is_unrecorded_program(text) {
             &mut self.unrecorded
+        } else if is_lost_record(text) {
+            &mut self.lost
         } else {
             &mut self.gaps
         };
@@ -74,22 +78,27 @@ impl TraceNotes {
     /// The files below the directories of `persistent` files that the target wrote with system calls and never mapped: crash
     /// images do not contain them. `mapped` are the device and inode numbers of the files that it mapped.
     pub fn files_beside(&self, persistent: &[PathBuf], mapped: &[(u64, u64)]) -> Vec<String> {
-        let directories: Vec<&Path> = persistent.iter().filter_map(|path| path.parent()).collect();
-        let mut files: Vec<String> = self
-            .written
-            .iter()
-            .filter(|file| !mapped.contains(&file.identity) && !persistent.contains(&file.path))
-            .filter(|file| {
-                directories
-                    .iter()
-                    .any(|directory| file.path.starts_with(directory))
-            })
-            .map(|file| file.path.to_string_lossy().into_owned())
-            .collect();
-        files.sort();
-        files.dedup();
-        files
+        let written = self.written.iter();
+        let files = written.filter(|file| !mapped.contains(&file.identity));
+        beside(persistent, files.map(|file| file.path.as_path()))
     }
+}
+
+/// Those of the `files` below the directories of `persistent` files that are not persistent themselves.
+pub fn beside<'f>(persistent: &[PathBuf], files: impl Iterator<Item = &'f Path>) -> Vec<String> {
+    let directories: Vec<&Path> = persistent.iter().filter_map(|path| path.parent()).collect();
+    let is_below = |file: &&Path| {
+        let mut directories = directories.iter();
+        directories.any(|directory| file.starts_with(directory))
+    };
+    let others = files.filter(|file| !persistent.iter().any(|path| path == file));
+    let below = others.filter(is_below);
+    let mut files: Vec<String> = below
+        .map(|file| file.to_string_lossy().into_owned())
+        .collect();
+    files.sort();
+    files.dedup();
+    files
 }
 
 #[cfg(test)]
@@ -110,6 +119,14 @@ mod tests {
             notes.add(&WrittenFile { identity, path }.to_string());
         }
         notes.add("something else");
+        let killed = "threads were killed while they were being recorded (unfinished records: ";
+        notes.add(&format!("{killed}0; stores reconstructed: 2)"));
+        notes.add(&format!("{killed}12; stores reconstructed: 0)"));
+        assert_eq!(
+            notes.lost,
+            [format!("{killed}12; stores reconstructed: 0)")]
+        );
+        notes.gaps.retain(|gap| !gap.starts_with(killed));
         let pool = [PathBuf::from("/d/pool")];
         assert_eq!(notes.files_beside(&pool, &[(1, 5)]), ["/d/log/wal"]);
         assert_eq!(notes.gaps, ["something else"]);

@@ -126,8 +126,6 @@ fn each_schedule_finds_the_files_that_the_first_one_found() {
     let mut content = vec![0x55; 65536];
     content[4096..].fill(0);
     std::fs::write(&pool, &content).unwrap();
-    // Files that are younger than the run are taken for new ones.
-    std::thread::sleep(std::time::Duration::from_millis(50));
     let swept = program.brownout(&["check", "--schedules", "3", "--", "./program", "pool"]);
     assert!(swept.status.success(), "{}", stderr(&swept));
     for trace in ["trace", "schedule-2/trace", "schedule-3/trace"] {
@@ -141,6 +139,198 @@ fn each_schedule_finds_the_files_that_the_first_one_found() {
         assert!(bytes.starts_with(&"55".repeat(4096)), "{trace}");
         assert_eq!(initial.next(), None, "{trace}");
     }
+}
+
+/// Two threads store to the first page of a file. Its other pages are never mapped; the second is written with a system call if a
+/// further argument says so.
+const FIRST_PAGE: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <immintrin.h>
+
+static uint64_t *pool;
+
+static void *count(void *number) {
+    for (int i = 0; i < 3; i++) {
+        pool[8 * (long)number] += 1;
+        _mm_clflush(&pool[8 * (long)number]);
+        _mm_sfence();
+    }
+    return 0;
+}
+
+int main(int count_of_words, char **words) {
+    int file = open(words[1], O_RDWR);
+    char page[4096];
+    memset(page, 7, sizeof page);
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], 0, count, (void *)i);
+    for (long i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    if (count_of_words > 2 && pwrite(file, page, sizeof page, 4096) != sizeof page) return 1;
+}
+"#;
+
+/// A sweep of a program whose file is there before, and what the file holds afterwards.
+fn swept_file(options: &[&str]) -> (BuiltProgram, Output, Vec<u8>) {
+    let program = BuiltProgram::of_source(FIRST_PAGE);
+    let pool = program.directory.path().join("pool");
+    // As young as a file can be that the program has not created.
+    std::fs::write(&pool, [0x55; 65536]).unwrap();
+    let check = ["check", "--schedules", "3", "--", "./program", "pool"];
+    let swept = program.brownout(&[&check, options].concat());
+    let left = std::fs::read(&pool).unwrap();
+    (program, swept, left)
+}
+
+#[test]
+fn parts_of_a_file_that_the_program_never_maps_stay_as_they_are() {
+    let (program, swept, left) = swept_file(&[]);
+    assert!(swept.status.success(), "{}", stderr(&swept));
+    assert_eq!(left.len(), 65536);
+    assert!(left[4096..].iter().all(|&byte| byte == 0x55));
+    // Each run has counted from what the first one found.
+    assert_eq!(left[..2], [0x58, 0x55]);
+    assert!(
+        program
+            .directory
+            .path()
+            .join("brownout.out/schedule-3")
+            .is_dir()
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_restored_is_left_as_it_is() {
+    let (program, swept, left) = swept_file(&["write"]);
+    let text = stderr(&swept);
+    assert_eq!(swept.status.code(), Some(3), "{text}");
+    assert!(
+        text.contains("cannot be restored for another run"),
+        "{text}"
+    );
+    assert!(left[4096..8192].iter().all(|&byte| byte == 7));
+    assert!(left[8192..].iter().all(|&byte| byte == 0x55));
+    assert_eq!(left[..2], [0x58, 0x55]);
+    assert!(
+        !program
+            .directory
+            .path()
+            .join("brownout.out/schedule-2")
+            .exists()
+    );
+    let run = program.directory.path().join("brownout.out/run.json");
+    let run: serde_json::Value = serde_json::from_slice(&std::fs::read(run).unwrap()).unwrap();
+    assert_eq!(
+        run["reason_kinds"],
+        serde_json::json!(["other-schedule"]),
+        "{run}"
+    );
+}
+
+/// Two threads take two locks in opposite orders. They wait for each other only if one is preempted between.
+const SELDOM_CROSSED: &str = r#"
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <immintrin.h>
+
+static uint64_t *pool;
+static pthread_mutex_t locks[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
+
+static void store(uint64_t *at) { *at = 1; _mm_clflush(at); _mm_sfence(); }
+
+static void *cross(void *number) {
+    long own = (long)number;
+    for (int i = 0; i < 4; i++) store(&pool[8 * own]);
+    pthread_mutex_lock(&locks[own]);
+    store(&pool[8 * own]);
+    pthread_mutex_lock(&locks[1 - own]);
+    store(&pool[8 * own]);
+    pthread_mutex_unlock(&locks[1 - own]);
+    pthread_mutex_unlock(&locks[own]);
+    for (int i = 0; i < 4; i++) store(&pool[8 * own]);
+    return 0;
+}
+
+int main(int count, char **words) {
+    if (count > 2) return 0;
+    int file = open(words[count - 1], O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096)) return 1;
+    pool = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    store(&pool[16]);
+    pthread_t threads[2];
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], 0, cross, (void *)i);
+    for (long i = 0; i < 2; i++) pthread_join(threads[i], 0);
+}
+"#;
+
+#[test]
+fn a_failure_under_another_schedule_outlives_later_commands() {
+    let program = BuiltProgram::of_source(SELDOM_CROSSED);
+    let swept = program.run(&["check", "--schedules", "12"]);
+    let text = stderr(&swept);
+    assert_eq!(swept.status.code(), Some(4), "{text}");
+    assert!(!text.contains("deadlock under schedule 1:"), "{text}");
+    let recovery = ["--recover", "test -s {pm} && ./program {pm} check"];
+    for command in [
+        &["lint", "brownout.out", "--out", "brownout.out"][..],
+        &["race", "brownout.out", "--out", "brownout.out"],
+        &[&["crash", "brownout.out"], &recovery[..]].concat(),
+        &["lint", "brownout.out", "--out", "brownout.out"],
+        &["merge", "brownout.out", "--out", "merged"],
+        &["report", "merged"],
+    ] {
+        let later = program.brownout(command);
+        let text = stderr(&later);
+        assert_eq!(later.status.code(), Some(4), "{command:?}: {text}");
+        assert!(
+            text.contains("deadlock under schedule"),
+            "{command:?}: {text}"
+        );
+    }
+}
+
+#[test]
+fn findings_of_other_schedules_outlive_later_commands() {
+    let program = BuiltProgram::new("missing-flush/only_if_threads_meet.c");
+    let swept = program.run(&["check", "--schedules", "8"]);
+    assert_eq!(swept.status.code(), Some(1), "{}", stderr(&swept));
+    let found = program.finding();
+    assert!(
+        found["evidence"]["details"]["results in"].is_string(),
+        "{found}"
+    );
+    for command in ["lint", "race"] {
+        let later = program.brownout(&[command, "brownout.out", "--out", "brownout.out"]);
+        assert_eq!(
+            later.status.code(),
+            Some(1),
+            "{command}: {}",
+            stderr(&later)
+        );
+        assert_eq!(program.finding()["id"], found["id"], "{command}");
+    }
+    let off = "[rules]\nmissing-flush = \"off\"\n";
+    std::fs::write(program.directory.path().join("off.toml"), off).unwrap();
+    let lint = [
+        "lint",
+        "brownout.out",
+        "--out",
+        "brownout.out",
+        "--config",
+        "off.toml",
+    ];
+    let without = program.brownout(&lint);
+    // What `race` could not do is still missing.
+    assert_eq!(without.status.code(), Some(3), "{}", stderr(&without));
+    assert!(program.findings("brownout.out").is_empty());
 }
 
 #[test]

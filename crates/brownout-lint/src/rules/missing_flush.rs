@@ -45,7 +45,9 @@ Reports stores to persistent memory whose bytes are never written back from the 
 `clflushopt` or `clflush` of their cache line follows, nor `msync` or `fsync`, until the memory is unmapped or
 the program ends. The same line is flushed at some other time in the run, so it does hold data
 that is meant to be persistent. A store of bytes that are already durable is not reported: nothing can be lost.
-Neither is a lock, which is transient by nature (see `transient-data`).
+Neither is a lock, which is transient by nature (see `transient-data`). A lock is recognised if a locked instruction takes it and a
+plain store releases it. One that is also released by a locked instruction (`xchg`, `cmpxchg`) is reported: its stores look like those
+of the flag of a log, which the sequentially consistent stores of C and C++ set and clear by `xchg`, and which has to be flushed.
 
 Under `--model msync`, read *page* for cache line and *sync* for flush.
 

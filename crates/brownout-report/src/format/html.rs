@@ -50,7 +50,7 @@ impl Html {
                         @for gap in &report.subject.gaps { p.gap { (gap) } }
                         @for sentence in report.conclusion.left_out.sentences() { p.gap { (sentence) } }
                         (summary(report))
-                        @for weight in report.weights() { p.weight { (weight) } }
+                        @for weight in report.file_sentences() { p.weight { (weight) } }
                         (exploration(report))
                     }
                     @if !report.findings().is_empty() { (filters(report)) }

@@ -51,9 +51,13 @@ impl Format for Junit {
             case.set_classname(rule.id);
             case
         }));
-        let left_out = report.conclusion.left_out.sentences();
-        if !left_out.is_empty() {
-            suite.set_system_out(left_out.join("\n"));
+        let mut notes: Vec<String> = report.file_sentences().collect();
+        notes.extend(report.conclusion.left_out.sentences());
+        if !notes.is_empty() {
+            suite.set_system_out(notes.join("\n"));
+        }
+        if !report.subject.gaps.is_empty() {
+            suite.set_system_err(report.subject.gaps.join("\n"));
         }
         let mut junit = quick_junit::Report::new("brownout");
         junit.add_test_suite(suite);

@@ -84,9 +84,11 @@ fn invocation(report: &Report) -> Value {
         problem.map(|problem| json!({"level": "error", "message": {"text": problem.text}}));
     let gaps = report.subject.gaps.iter();
     let gaps = gaps.map(|gap| json!({"level": "warning", "message": {"text": gap}}));
-    let left_out = conclusion.left_out.sentences().into_iter();
-    let left_out = left_out.map(|text| json!({"level": "note", "message": {"text": text}}));
-    let all = problem.into_iter().chain(gaps).chain(left_out);
+    let notes = report
+        .file_sentences()
+        .chain(conclusion.left_out.sentences());
+    let notes = notes.map(|text| json!({"level": "note", "message": {"text": text}}));
+    let all = problem.into_iter().chain(gaps).chain(notes);
     let notifications: Vec<Value> = unique(all.collect());
     if !notifications.is_empty() {
         invocation["toolExecutionNotifications"] = notifications.into();

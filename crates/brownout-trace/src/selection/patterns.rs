@@ -30,7 +30,11 @@ pub enum PatternError {
 /// Shell patterns for paths: `*` and `?` do not match a slash, `**` does. A pattern without a slash is matched against file
 /// names, any other against absolute paths.
 #[derive(Clone, Debug)]
-pub struct Patterns(GlobSet);
+pub struct Patterns {
+    set: GlobSet,
+    /// As they were given.
+    texts: Vec<String>,
+}
 
 impl Patterns {
     /// Compiles patterns. Relative patterns start at `directory`. Returns `None` if there are no patterns, which is not the
@@ -40,6 +44,7 @@ impl Patterns {
             return Ok(None);
         }
         let mut set = GlobSetBuilder::new();
+        let mut texts = Vec::new();
         for pattern in patterns {
             let text = pattern.to_str().ok_or_else(|| PatternError::NotUtf8 {
                 pattern: pattern.clone(),
@@ -48,20 +53,34 @@ impl Patterns {
                 pattern: pattern.clone(),
                 source,
             };
+            texts.push(text.to_owned());
             let absolute = absolute(text, directory);
             let mut glob = GlobBuilder::new(&absolute);
             set.add(glob.literal_separator(true).build().map_err(syntax)?);
         }
-        let built = set.build().map_err(|source| PatternError::Syntax {
+        let set = set.build().map_err(|source| PatternError::Syntax {
             pattern: patterns.join(" ".as_ref()),
             source,
         })?;
-        Ok(Some(Patterns(built)))
+        Ok(Some(Patterns { set, texts }))
     }
 
     /// Whether a path matches one of the patterns.
     pub fn matches(&self, path: &Path) -> bool {
-        self.0.is_match(path)
+        self.set.is_match(path)
+    }
+
+    /// The patterns that match none of the paths, as they were given.
+    pub fn without_match<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Vec<String> {
+        let mut is_matched = vec![false; self.texts.len()];
+        for path in paths {
+            for number in self.set.matches(path) {
+                is_matched[number] = true;
+            }
+        }
+        let texts = self.texts.iter().zip(is_matched);
+        let unmatched = texts.filter(|(_, is_matched)| !is_matched);
+        unmatched.map(|(text, _)| text.clone()).collect()
     }
 }
 
@@ -105,6 +124,14 @@ mod tests {
         assert!(matches("./data/pool", "/home/u[1]/data/pool"));
         assert!(matches("data/*", "/home/u[1]/data/pool"));
         assert!(!matches("data/*", "/srv/data/pool"));
+    }
+
+    #[test]
+    fn patterns_that_match_nothing_are_known() {
+        let given = ["pool".into(), "tpyo".into(), "/mnt/*".into()];
+        let patterns = Patterns::new(&given, Path::new("/")).unwrap().unwrap();
+        let paths = ["/mnt/pool", "/srv/other"].map(Path::new);
+        assert_eq!(patterns.without_match(paths.into_iter()), ["tpyo"]);
     }
 
     #[test]

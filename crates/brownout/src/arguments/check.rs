@@ -68,9 +68,10 @@ pub struct CheckArgs {
     /// Record the program under N schedules of its threads, and examine each recording
     ///
     /// The seeds are 1 to N; see --schedule. Findings are those of all schedules, each with the schedule that shows most about it, which
-    /// `brownout check --schedule` repeats. Between two runs, files that the program maps are restored to what they held when it
-    /// first mapped them, and removed if it created them; other files stay as the program leaves them. A standard input that
-    /// is not a file is read by the first run only. The time limit of crash testing is divided among the schedules.
+    /// `brownout check --schedule` repeats. The program runs on its own files each time. Between two runs, what it has changed in the
+    /// files that it maps is restored, and files that it created are removed; if that is not possible, no further schedule is
+    /// tried. Other files stay as the program leaves them. A standard input that is not a file is read by the first run only.
+    /// The time limit of crash testing is divided among the schedules.
     #[arg(long, value_name = "N", conflicts_with_all = ["schedule", "resume", "coverage"])]
     pub schedules: Option<NonZeroU64>,
 

@@ -5,7 +5,9 @@ mod sweep;
 use std::path::Path;
 
 use brownout_crash::SuspectedStores;
-use brownout_engine::{Recording, ScheduleDeadlock, StopReason, is_unrecorded_program};
+use brownout_engine::{
+    Recording, ScheduleDeadlock, StopReason, is_lost_record, is_unrecorded_program,
+};
 use brownout_race::PERSISTENCY_RACE;
 use brownout_report::{Reason, ReasonKind, Subject};
 use brownout_symbols::BuildId;
@@ -119,10 +121,11 @@ fn examine(
     results.shortfalls.extend(failed);
     let mut notes = lint_run.trace.notes().clone();
     end.notes.iter().for_each(|note| notes.add(note));
+    results.note_unmatched(lint_run.unmatched_patterns);
     results.note(&notes);
     let compared = unrecorded_changes(&lint_run.trace, &settings.patterns, console)?;
     results.compared(compared, console);
-    if let Some(why) = lint_run.nothing_persistent {
+    if let Some(why) = lint_run.nothing_persistent.or(lint_run.nothing_stored) {
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
     }
@@ -151,17 +154,35 @@ pub(super) fn look_for_races(
     let mut trace = TraceFile::open(&directory.file(TRACE))?;
     let counts = trace.summary().map(|summary| &summary.counts);
     let has_loads = counts.is_none_or(|counts| counts.of(EventClass::Load) > 0);
-    if settings.levels.is_off(PERSISTENCY_RACE.id) || !has_loads {
+    let is_off = settings.levels.is_off(PERSISTENCY_RACE.id);
+    if is_off || !has_loads {
+        let why = match is_off {
+            true => "the rule `persistency-race` is off",
+            false => "no load was recorded that threads share",
+        };
+        not_forced(how.map(|_| why.to_owned()), results);
         return Ok(());
     }
     let mut run = race(&mut trace, settings, true, console)?;
-    if run.untested.is_none() {
-        if let Some(how) = how {
-            confirm(&mut trace, &mut run, settings, &how, console)?;
+    match run.untested.take() {
+        None => {
+            if let Some(how) = how {
+                confirm(&mut trace, &mut run, settings, &how, console)?;
+            }
+            results.add_races(run, console);
         }
-        results.add_races(run, console);
+        Some(why) => not_forced(how.map(|_| why), results),
     }
     Ok(())
+}
+
+/// Says why races that were to be forced were not looked for, if there is a reason.
+fn not_forced(why: Option<String>, results: &mut Results) {
+    if let Some(why) = why {
+        let why = format!("no race was forced, as --confirm asks for: {why}");
+        // A later command does not force races.
+        results.fall_short(ExitCode::NothingTested, Reason::other(why));
+    }
 }
 
 /// How crashes are tested; `None` if there is no recovery.
@@ -202,7 +223,7 @@ fn record_target(
             // Programs that were not recorded are a reason why the run does not pass, which is printed with the others.
             let notes = recording.notes.iter();
             notes
-                .filter(|note| !is_unrecorded_program(note))
+                .filter(|note| !is_unrecorded_program(note) && !is_lost_record(note))
                 .for_each(|note| console.warn(note));
             directory.keep_trace()?;
             Ok((RecordedEnd::of(recording), directory))

@@ -62,6 +62,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     let mut results = Results::about(&trace, &settings);
     results.subject.files = examined.subject.files;
     results.subject.crash_options = crash_options(&arguments.crash, &arguments.findings.config);
+    results.subject.not_judged = examined.subject.not_judged;
     results.wrappers = examined.wrappers;
     results.better_profile = examined.better_profile;
     results.recovery = Some(plan.recovery.command.clone());
@@ -87,6 +88,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.shortfalls.extend(trace.shortfall());
     let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
     results.shortfalls.extend(failed);
+    results.note_unmatched(examined.unmatched_patterns);
     results.note(trace.notes());
     let compared = unrecorded_changes(&trace, &plan.patterns, console)?;
     results.compared(compared, console);

@@ -69,12 +69,19 @@ pub fn run(arguments: &FixArgs, console: &Console) -> Result<ExitCode, Failure> 
     }
     let mut out = console::results();
     match arguments.format {
+        // That there is nothing to repair is not known then.
+        Format::Human if repairs.findings.is_empty() && !report.conclusion.is_conclusive() => {
+            Ok(())
+        }
         Format::Human => print_human(&repairs, &here, &mut out),
         Format::Json => print_json(&repairs, &here, &mut out),
     }
     .and_then(|()| out.flush())
     .map_err(Failure::Output)?;
-    let code = conclude(arguments, &repairs, console)?;
+    let code = match repairs.findings.is_empty() {
+        true => nothing_to_repair(&report, console),
+        false => conclude(arguments, &repairs, console)?,
+    };
     // Last: a failure of this command says nothing about the results, unless they cannot be written.
     for repair in &repairs.findings {
         report.set_fix(&repair.finding.id, repair.source_fix(&here));
@@ -105,6 +112,20 @@ fn settings(arguments: &FixArgs, report: &Report, console: &Console) -> Result<S
     };
     let patterns: Vec<_> = subject.patterns.iter().map(Into::into).collect();
     Settings::new(&findings, &patterns, console)
+}
+
+/// Without any finding, the reasons decide why there is none.
+fn nothing_to_repair(report: &Report, console: &Console) -> ExitCode {
+    match report.conclusion.problem() {
+        None => ExitCode::Success,
+        Some(problem) => {
+            console.warn(format_args!(
+                "no finding can be repaired, but that does not show that there is nothing to repair: {}",
+                problem.text
+            ));
+            ExitCode::NothingTested
+        }
+    }
 }
 
 /// Fails if a name on the command line is that of no finding.

@@ -13,6 +13,7 @@ use crate::output_directory::{self, OutputDirectory};
 use crate::results::Results;
 use crate::settings::Settings;
 use crate::target_outcome;
+use crate::unrecorded_changes::unrecorded_changes;
 
 pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure> {
     if let Some(out) = &arguments.out {
@@ -37,8 +38,11 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     results.shortfalls.extend(run.trace.shortfall());
     let failed = target_outcome::recorded_failure(&run.trace, &settings.target_success);
     results.shortfalls.extend(failed);
+    results.note_unmatched(run.unmatched_patterns);
     results.note(run.trace.notes());
-    if let Some(why) = run.nothing_persistent {
+    let compared = unrecorded_changes(&run.trace, &settings.patterns, console)?;
+    results.compared(compared, console);
+    if let Some(why) = run.nothing_persistent.or(run.nothing_stored) {
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);
     }

@@ -6,12 +6,13 @@ use std::ffi::OsString;
 
 use brownout_crash::TestConfiguration;
 use brownout_model::Profile;
-use brownout_report::Reason;
+use brownout_report::{Reason, ReasonKind};
 
 use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
-    CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, none_tested, reads_summary,
+    CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, merged_shortfall,
+    none_tested, reads_summary, withdraw_acquittals,
 };
 use crate::decisions::Decisions;
 use crate::earlier_findings::{self, FindingsOf};
@@ -92,16 +93,29 @@ fn joined(parts: Parts) -> CrashTest {
     let gap = parts.gap();
     let Shown {
         findings,
-        judged,
+        mut judged,
         mut shortfalls,
     } = parts.results.shown(&parts.left_out, |_| true);
-    let coverage = merged_coverage(&parts.results, &parts.ending, gap.is_none());
-    shortfalls.extend(gap);
+    let mut reads = parts.results.reads.as_ref().map(reads_summary);
+    if let Some(reads) = &mut reads {
+        reads.doubts.clone_from(&parts.doubts);
+    }
+    // What fails in another part shows that recovery checks something.
+    if !parts.doubts.is_empty() && parts.results.failed() == 0 {
+        withdraw_acquittals(&mut judged);
+    }
+    let cut_short = |reason: &Reason| reason.kind == ReasonKind::CutShort;
+    let is_complete = gap.is_none() && !parts.reasons.iter().any(cut_short);
+    let coverage = merged_coverage(&parts.results, &parts.ending, is_complete);
+    match gap {
+        Some(gap) => shortfalls.push(gap),
+        None => shortfalls.extend(merged_shortfall(&coverage, &parts.ending)),
+    }
     if parts.results.trials.is_empty() {
         shortfalls.push(none_tested(" in any of the parts"));
     }
     CrashTest {
-        reads: parts.results.reads.as_ref().map(reads_summary),
+        reads,
         read_findings: ReadFindings::new(),
         // Tests that examine reads are not distributed.
         examined_reads: false,

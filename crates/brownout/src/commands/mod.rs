@@ -21,7 +21,7 @@ mod report;
 mod send_input;
 mod stat;
 
-pub use record::describe_candidates;
+pub use record::{describe_candidates, unmatched_patterns};
 
 use std::process::ExitCode as Status;
 

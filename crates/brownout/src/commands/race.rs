@@ -21,6 +21,7 @@ use crate::run_environment::RunEnvironment;
 use crate::settings::Settings;
 use crate::target_outcome;
 use crate::trace_file::TraceFile;
+use crate::unrecorded_changes::unrecorded_changes;
 
 pub fn run(arguments: &RaceArgs, console: &Console) -> Result<ExitCode, Failure> {
     if let Some(out) = &arguments.out {
@@ -57,7 +58,10 @@ pub fn run(arguments: &RaceArgs, console: &Console) -> Result<ExitCode, Failure>
     results.shortfalls.extend(trace.shortfall());
     let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
     results.shortfalls.extend(failed);
+    results.note_unmatched(run.unmatched_patterns.take());
     results.note(trace.notes());
+    let compared = unrecorded_changes(&trace, &settings.patterns, console)?;
+    results.compared(compared, console);
     if let Some(why) = &run.nothing_persistent {
         let reason = Reason::new(ReasonKind::NothingPersistent, why);
         results.fall_short(ExitCode::NothingTested, reason);

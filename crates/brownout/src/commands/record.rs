@@ -280,6 +280,33 @@ const NOTHING_PERSISTENT: &str = "nothing persistent was seen: ";
 const NOTHING_MAPPED: &str =
     "nothing persistent was seen: the program mapped no file shared and writable";
 
+/// Says which patterns for persistent files match none, with the mapped files whose names are near; `None` if each matches one, or
+/// if none does, which [`describe_candidates`] says.
+pub fn unmatched_patterns(selection: &Selection, definitions: &Definitions) -> Option<String> {
+    let unmatched = selection.unmatched_patterns();
+    if unmatched.is_empty() || selection.is_empty() {
+        return None;
+    }
+    let others = selection.candidates().filter(|file| file.reason.is_none());
+    let others = others.filter_map(|other| definitions.file(other.file));
+    let others: Vec<String> = others.map(|file| file.path.display().to_string()).collect();
+    let names = others
+        .iter()
+        .map(|path| path.rsplit('/').next().unwrap_or(path));
+    let names: Vec<&str> = names.collect();
+    let sentences = unmatched.iter().map(|pattern| {
+        let name = pattern.rsplit('/').next().unwrap_or(pattern);
+        let near = brownout_names::nearest(name, names.iter().copied());
+        let near = near
+            .first()
+            .map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+        format!("no mapped file matches --pm '{pattern}'{near}")
+    });
+    let mut text = sentences.collect::<Vec<_>>().join("; ");
+    text.push_str("; what it stands for was not tested");
+    Some(text)
+}
+
 /// Why no file was selected, and which files could have been.
 pub fn describe_candidates(
     selection: &Selection,

@@ -39,6 +39,9 @@ pub fn run(arguments: &ReportArgs, console: &Console) -> Result<ExitCode, Failur
     for sentence in conclusion.left_out.sentences() {
         console.remark(sentence);
     }
+    for gap in &report.subject.gaps {
+        console.warn(gap);
+    }
     for reason in conclusion.reasons.texts() {
         match conclusion.end {
             RunEnd::Error => console.error(reason),

@@ -5,6 +5,10 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::{Arg, CommandFactory as _};
+
+use crate::arguments::Arguments;
+
 /// How many times as long as this test the next may take.
 const FACTOR: u32 = 10;
 const LEAST: Duration = Duration::from_secs(600);
@@ -32,15 +36,40 @@ pub fn crash_command(target: usize, trace: &Path, accepted: Option<&str>) -> Opt
     crash_of(&arguments?, target, trace.to_str()?, accepted, &pid)
 }
 
-/// Options of `check` that `crash` does not have, and whether a value follows.
-const NOT_OF_CRASH: [(&str, bool); 6] = [
-    ("--watch", true),
-    ("--coverage", true),
-    ("--coverage-format", true),
-    ("--on-full", true),
-    ("--loads", false),
-    ("--resume", false),
-];
+/// What `crash` makes of an option of `check`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct CheckOption {
+    is_of_crash: bool,
+    takes_value: bool,
+}
+
+impl CheckOption {
+    /// The option that a word names; `None` if it is none of `check`. An option of `check` that continues the check is none of
+    /// a new test.
+    fn named(word: &str) -> Option<Self> {
+        let name = word.strip_prefix("--")?.split('=').next()?;
+        let mut arguments = Arguments::command();
+        // Options of the whole program belong to each command only then.
+        arguments.build();
+        let is_it = |known: &&Arg| {
+            known
+                .get_long_and_visible_aliases()
+                .is_some_and(|all| all.contains(&name))
+                || known
+                    .get_all_aliases()
+                    .is_some_and(|all| all.contains(&name))
+        };
+        let option = arguments
+            .find_subcommand("check")?
+            .get_arguments()
+            .find(is_it)?;
+        let mut of_crash = arguments.find_subcommand("crash")?.get_arguments();
+        Some(Self {
+            is_of_crash: name != "resume" && of_crash.any(|known| is_it(&known)),
+            takes_value: option.get_action().takes_values(),
+        })
+    }
+}
 
 fn crash_of(
     arguments: &[String],
@@ -53,14 +82,13 @@ fn crash_of(
     let own = arguments.get(command + 1..arguments.len().checked_sub(target)?)?;
     let mut words = vec!["brownout".to_owned(), "crash".to_owned(), trace.to_owned()];
     let mut options = own.iter().filter(|option| *option != "--");
-    while let Some(option) = options.next() {
-        let name = option.split('=').next().unwrap_or(option);
-        match NOT_OF_CRASH.iter().find(|(known, _)| *known == name) {
-            Some((_, true)) if name == option => {
-                options.next();
-            }
-            Some(_) => {}
-            None => words.push(with_pid(option, pid)),
+    while let Some(word) = options.next() {
+        let option = CheckOption::named(word);
+        let has_value = option.is_some_and(|option| option.takes_value) && !word.contains('=');
+        let value = if has_value { options.next() } else { None };
+        if option.is_none_or(|option| option.is_of_crash) {
+            let kept = std::iter::once(word).chain(value);
+            words.extend(kept.map(|word| with_pid(word, pid)));
         }
     }
     if let Some(end) = accepted {
@@ -82,7 +110,12 @@ fn continued(arguments: &[String], target: usize, limit: Duration, pid: &str) ->
     let (own, target) = arguments.split_at_checked(arguments.len().checked_sub(target)?)?;
     let mut words = vec!["brownout".to_owned()];
     words.extend(own.get(..=command)?.iter().cloned());
-    words.extend(["--resume".to_owned(), "--time-limit".to_owned()]);
+    // A sweep cannot be continued, only repeated.
+    let is_sweep = |word: &String| word == "--schedules" || word.starts_with("--schedules=");
+    if !own.iter().any(is_sweep) {
+        words.push("--resume".to_owned());
+    }
+    words.push("--time-limit".to_owned());
     words.push(format!("{}m", limit.as_secs().div_ceil(60)));
     let mut options = own.get(command + 1..)?.iter();
     while let Some(option) = options.next() {
@@ -111,6 +144,8 @@ pub fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
     fn command(arguments: &[&str], target: usize) -> Option<String> {
@@ -172,6 +207,76 @@ mod tests {
             )
         );
         assert_eq!(crash_of(&arguments[1..], 2, "o-7/trace", None, "7"), None);
+    }
+
+    /// A value of an option of `check`, with which it is accepted together with `others`.
+    fn accepted(option: &Arg, others: &[&str]) -> Option<Vec<String>> {
+        let name = format!("--{}", option.get_long()?);
+        let possible = option.get_possible_values();
+        let possible = possible.iter().map(|value| value.get_name().to_owned());
+        let usual = [
+            "1", "5s", "1M", "SIGTERM", "bug", "adr", "prefix", "main", "output:x",
+        ];
+        let values = possible.chain(usual.map(str::to_owned));
+        let words: Vec<Vec<String>> = match option.get_action().takes_values() {
+            true => values.map(|value| vec![name.clone(), value]).collect(),
+            false => vec![vec![name]],
+        };
+        words.into_iter().find(|words| {
+            let program = ["brownout", "check", "--recover", "r"];
+            let line = program.iter().chain(others).map(|word| (*word).to_owned());
+            let line = line.chain(words.iter().cloned());
+            let line = line.chain(["--".to_owned(), "./a".to_owned()]);
+            Arguments::try_parse_from(line).is_ok()
+        })
+    }
+
+    /// The words of a command as a shell reads them, which are arguments that brownout accepts.
+    fn assert_accepted(command: &str) {
+        let words = shell_words::split(command).unwrap();
+        let parsed = Arguments::try_parse_from(&words);
+        assert!(parsed.is_ok(), "{command}: {}", parsed.unwrap_err());
+    }
+
+    #[test]
+    fn what_is_printed_is_accepted_whatever_the_options() {
+        let definition = Arguments::command();
+        let check = definition.find_subcommand("check").unwrap();
+        let options = check
+            .get_arguments()
+            .filter(|option| !option.is_positional());
+        let mut tried = 0;
+        for option in options.filter(|option| option.get_long() != Some("recover")) {
+            let needed: [&[&str]; 4] = [
+                &[],
+                &["--coverage", "c"],
+                &["--client", "c"],
+                &["--schedule", "1"],
+            ];
+            let found = needed
+                .iter()
+                .find_map(|others| Some((others, accepted(option, others)?)));
+            let (others, words) = found.unwrap_or_else(|| panic!("no value for {option}"));
+            let mut line: Vec<String> = ["check", "--recover", "r"].map(str::to_owned).to_vec();
+            line.extend(others.iter().map(|word| (*word).to_owned()));
+            line.extend(words);
+            line.extend(["--".to_owned(), "./a".to_owned(), "--confirm".to_owned()]);
+            let crash = crash_of(&line, 2, "o/trace", Some("SIGTERM"), "7").unwrap();
+            assert_accepted(&crash);
+            assert!(!crash.contains("./a"), "{crash}");
+            let again = continued(&line, 2, Duration::from_secs(600), "7").unwrap();
+            assert_accepted(&again);
+            tried += 1;
+        }
+        assert!(tried > 30, "{tried} options");
+    }
+
+    #[test]
+    fn a_sweep_is_repeated_and_not_continued() {
+        assert_eq!(
+            command(&["check", "--schedules", "3", "--recover", "r", "./a"], 1).as_deref(),
+            Some("brownout check --time-limit 10m --schedules 3 --recover r ./a")
+        );
     }
 
     #[test]

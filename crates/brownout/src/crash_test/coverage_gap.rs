@@ -14,14 +14,14 @@ pub fn unfinished((tried, of): (u64, u64), noun: &str, why: &str) -> Reason {
 /// Why a test that has not explored everything shows too little.
 pub fn not_explored(why: &str) -> Reason {
     let text = format!("not all behaviours of recovery were explored: {why}");
-    Reason::new(ReasonKind::CoverageGap, text)
+    Reason::new(ReasonKind::CutShort, text)
 }
 
 /// Why a test that has lost or reordered no stores shows too little.
 pub fn not_reordered(why: &str) -> Reason {
     let text =
         format!("no crash that loses or reorders stores was tested: {why}; raise --time-limit");
-    Reason::new(ReasonKind::CoverageGap, text)
+    Reason::new(ReasonKind::NotReordered, text)
 }
 
 /// Why a test without any crash shows nothing.

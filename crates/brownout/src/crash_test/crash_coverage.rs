@@ -7,7 +7,9 @@ use brownout_crash::{
     CampaignEnd, CampaignEnding, Progress, ProgressObserver, Shard, StrategyInfo, judge,
     recovered_images, tried,
 };
-use brownout_report::{Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason, StoresTyped};
+use brownout_report::{
+    Covered, CrashCoverage, ExplorationCoverage, LeftOut, Reason, ReasonKind, StoresTyped,
+};
 
 use super::continuation::continuing_command;
 use super::coverage_gap::{none_tested, not_explored, not_reordered, unfinished};
@@ -180,7 +182,7 @@ pub fn shortfalls(
     }
     let exploration = ending.exploration.iter();
     let unexplored: Vec<Reason> = exploration
-        .flat_map(|exploration| unexplored(exploration, monitor))
+        .flat_map(|exploration| unexplored(exploration, plan, monitor))
         .collect();
     if !unexplored.is_empty() {
         return unexplored.into_iter().chain(running).collect();
@@ -194,15 +196,27 @@ pub fn shortfalls(
             "recovery failed at each of them in the same way, so the others were not tested"
                 .to_owned()
         }
-        _ => format!("{}; --resume continues", monitor.reason()),
+        _ => format!("{}; {}", monitor.reason(), more(plan)),
     };
     let Covered { tried, of } = coverage.failure_points;
-    let unfinished = if tried < of {
+    let mut unfinished = if tried < of {
         unfinished((tried, of), "failure point", &why)
     } else {
         unfinished((progress.done, progress.points), "crash point", &why)
     };
+    if ending.end.is_complete() {
+        // Only the interruption keeps the test from being finished.
+        unfinished.kind = ReasonKind::CutShort;
+    }
     [unfinished].into_iter().chain(running).collect()
+}
+
+/// Why all parts of a test together show too little, although none is missing or unfinished.
+pub fn merged_shortfall(coverage: &CrashCoverage, ending: &CampaignEnding) -> Option<Reason> {
+    match ending.end {
+        CampaignEnd::Sufficient => only_in_order(coverage, "the time of no part was enough"),
+        _ => None,
+    }
 }
 
 /// Why a test in which stores persist only in the order of the program shows too little, although each failure point was tried.
@@ -218,9 +232,18 @@ fn only_in_order(coverage: &CrashCoverage, why: &str) -> Option<Reason> {
     (has_others && !is_tried).then(|| not_reordered(why))
 }
 
+/// How more is tested.
+fn more(plan: &Plan) -> &'static str {
+    match plan.is_swept {
+        true => "raise --time-limit",
+        false => "--resume continues",
+    }
+}
+
 /// Why behaviours of recovery may be missing.
 fn unexplored(
     exploration: &ExplorationCoverage,
+    plan: &Plan,
     monitor: &CrashTestMonitor,
 ) -> impl Iterator<Item = Reason> {
     let waiting = (exploration.waiting > 0).then(|| {
@@ -244,7 +267,7 @@ fn unexplored(
             open.join(" and ")
         );
         if monitor.has_stopped_trials() {
-            format!("{missing}: {}; --resume continues", monitor.reason())
+            format!("{missing}: {}; {}", monitor.reason(), more(plan))
         } else {
             missing
         }

@@ -7,16 +7,31 @@ use brownout_report::{Finding, LeftOut, Reason, ReasonKind, Severity};
 
 use crate::suspects::JudgedSuspect;
 use crate::trace_file::TraceFile;
+use crate::trace_notes::beside;
 
 /// What is left out of the tests of a run with these persistent files.
 pub fn left_out(creations: &PoolCreations, persistent: &[PathBuf], trace: &TraceFile) -> LeftOut {
     let files = trace.notes().files_beside(persistent, trace.mapped_files());
+    let unselected = trace.unselected_files().iter();
     LeftOut {
         failure_points: creations.left_out(),
         functions: creations.functions().map(str::to_owned).collect(),
         files,
+        mapped: beside(persistent, unselected.map(PathBuf::as_path)),
         unopened: Vec::new(),
         tested_behaviours: 0,
+    }
+}
+
+/// Notes in findings which mapped files the crash images lack. They stay bugs: the program never makes such a file durable, so recovery
+/// must not rely on what it holds.
+pub fn note_mapped(findings: &mut [Finding], left_out: &LeftOut) {
+    let Some(sentence) = left_out.mapped_sentence() else {
+        return;
+    };
+    for finding in findings {
+        let details = &mut finding.evidence.details;
+        details.insert("other files".to_owned(), sentence.clone());
     }
 }
 

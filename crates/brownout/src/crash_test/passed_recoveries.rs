@@ -1,11 +1,16 @@
 //! What it does not show that every recovery of a test has passed.
 
+use brownout_report::ReadsSummary;
+
 use super::hidden_status::{HiddenStatus, hidden_status};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
-use super::recovery_reads::{ReadFindings, accepted_alterations, unread_changes};
+use super::recovery_reads::{
+    ReadFindings, accepted_alterations, unobserved, unread_changes, withdraw_acquittals,
+};
 use crate::failure::Failure;
+use crate::suspects::JudgedSuspect;
 
 /// Why a test in which every recovery passes shows less than it seems to.
 pub struct Doubts {
@@ -13,6 +18,17 @@ pub struct Doubts {
     pub gaps: Vec<String>,
     /// Why recovery passes whatever it finds, in a sentence.
     pub nothing_tested: Option<String>,
+}
+
+impl Doubts {
+    /// Notes them in what is known about the reads of recovery, and takes back that findings are harmless.
+    pub fn note(&self, reads: &mut ReadsSummary, judged: &mut [JudgedSuspect]) {
+        let all = self.gaps.iter().chain(&self.nothing_tested);
+        reads.doubts = all.cloned().collect();
+        if !reads.doubts.is_empty() {
+            withdraw_acquittals(judged);
+        }
+    }
 }
 
 /// Looks for reasons why recovery passes although it has not checked what a crash can lose. `last_event` is that of the run.
@@ -42,5 +58,6 @@ pub fn doubts(
         let accepted = accepted_alterations((run, survey), observed, times, plan, monitor)?;
         doubts.gaps.extend(accepted);
     }
+    doubts.gaps.extend(unobserved(observed));
     Ok(doubts)
 }

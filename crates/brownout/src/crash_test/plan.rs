@@ -79,6 +79,8 @@ pub struct Plan {
     /// The number of arguments of the process that are the target and its arguments.
     pub target_arguments: usize,
     pub resume: bool,
+    /// Whether this is one of several schedules, whose test cannot be continued.
+    pub is_swept: bool,
     pub shard: Shard,
     pub narrowing: bool,
     /// Whether to report reads of recovery that can see stores which are late.
@@ -164,6 +166,7 @@ impl Plan {
             depth: arguments.depth.map_or(1, |depth| depth as usize),
             target_arguments: 0,
             resume: false,
+            is_swept: false,
             shard: Shard::default(),
             narrowing: !arguments.no_narrowing,
             examines_reads: strategy.tries_all && settings.levels.is_on(&UNPERSISTED_READ),

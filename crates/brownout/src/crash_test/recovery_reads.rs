@@ -129,8 +129,21 @@ pub fn reads_summary(observed: &ObservedReads) -> ReadsSummary {
                 })
                 .collect(),
             gaps: reads.gaps.clone(),
+            doubts: Vec::new(),
         },
     }
+}
+
+/// What is not known because recovery could not be observed, in sentences.
+pub fn unobserved(observed: &ObservedReads) -> Vec<String> {
+    let whys = match observed {
+        ObservedReads::Unknown(why) => std::slice::from_ref(why),
+        ObservedReads::Known(reads) => &reads.gaps,
+    };
+    let sentence = |why: &String| {
+        format!("{why}; whether recovery reads what the tested crashes change is not known")
+    };
+    whys.iter().map(sentence).collect()
 }
 
 /// What a test does not show if recovery reads the files, but nothing of what crashes change in them.

@@ -8,7 +8,7 @@ use brownout_recovery::Expectation;
 use brownout_report::{Finding, LeftOut, Reason, Sources, distinguish_lost_stores};
 
 use super::flaky::undecided;
-use super::left_out::{demote, withdraw_confirmations};
+use super::left_out::{demote, note_mapped, withdraw_confirmations};
 use super::recovery_reads::{reads_summary, withdraw_acquittals};
 use crate::suspects::JudgedSuspect;
 
@@ -55,6 +55,7 @@ impl TestedTrials {
         if nothing_read.is_some() {
             withdraw_acquittals(&mut judged);
         }
+        note_mapped(&mut findings, left_out);
         let undecided = [
             nothing_read,
             demote(&mut findings, left_out),

@@ -16,9 +16,21 @@ struct Shown {
 }
 
 /// One for each rule that nothing but an error in the order of events at the end of a run shows, or a value.
-const SHOWN: [Shown; 9] = [
+const SHOWN: [Shown; 11] = [
     Shown {
         source: "missing-fence/exit.c",
+        flags: &["-pthread"],
+        rule: "missing-fence",
+        code: 1,
+    },
+    Shown {
+        source: "missing-fence/unmapped.c",
+        flags: &[],
+        rule: "missing-fence",
+        code: 1,
+    },
+    Shown {
+        source: "missing-fence/thread_end.c",
         flags: &["-pthread"],
         rule: "missing-fence",
         code: 1,

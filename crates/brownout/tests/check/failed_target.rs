@@ -60,12 +60,25 @@ fn an_end_that_counts_as_success_counts_for_every_command() {
     assert_eq!(dir.check(&accepted, &["fail"]).status, Some(0));
     let run = dir.brownout(&["lint", "brownout.out"]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
+    // It is in all artefacts of the check.
+    let results = run_file(&dir);
+    assert_eq!(results["verdict"], "passed", "{results}");
+    assert_eq!(results["target_success"], serde_json::json!(["7"]));
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(
+        !junit.contains("<error") && !junit.contains("<failure"),
+        "{junit}"
+    );
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains("\"executionSuccessful\":true"), "{sarif}");
+    assert!(sarif.contains("\"exitCode\":0"), "{sarif}");
 }
 
 #[test]
 fn the_command_that_continues_is_complete() {
     let dir = TestDir::new();
     let options = ["--recover", "cat<pool", "--out", "out-{pid}", "--loads"];
+    let options = [&options[..], &["--confirm", "--schedule", "1"]].concat();
     let run = dir.check(&options, &["fail"]);
     assert_eq!(run.status, Some(4), "{}", run.stderr);
     let command = run

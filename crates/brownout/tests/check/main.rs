@@ -21,6 +21,7 @@ mod schema;
 mod severities;
 mod shortened;
 mod stale_results;
+mod untested;
 mod unusual;
 mod weight;
 mod wrappers;

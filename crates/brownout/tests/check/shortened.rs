@@ -32,6 +32,35 @@ fn source() -> String {
     text + "  return 0;\n}\n"
 }
 
+/// What brownout prints to a terminal with 72 columns.
+fn on_a_terminal(dir: &TestDir, arguments: &str) -> String {
+    let brownout = env!("CARGO_BIN_EXE_brownout");
+    let command = format!("stty cols 72 rows 40; NO_COLOR=1 {brownout} {arguments}");
+    let printed = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(dir.directory.path())
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&printed.stdout).replace('\r', "")
+}
+
+#[test]
+fn lines_are_folded_at_the_width_of_the_terminal() {
+    let dir = TestDir::new();
+    assert_eq!(dir.check(&[], &["last"]).status, Some(1));
+    let piped = dir.brownout(&["report", "brownout.out"]);
+    assert!(piped.stdout.lines().any(|line| line.chars().count() > 72));
+    let shown = on_a_terminal(&dir, "report brownout.out");
+    assert!(shown.contains("missing-flush"), "{shown}");
+    // The details of a finding. A path is one word, and stays whole.
+    let too_long = |line: &&str| {
+        line.chars().count() > 72 && line.starts_with(' ') && line.trim().contains(' ')
+    };
+    let long: Vec<&str> = shown.lines().filter(too_long).collect();
+    assert!(long.is_empty(), "{long:?}\n{shown}");
+}
+
 #[test]
 fn the_text_shows_twenty_findings_unless_all_are_wanted_and_the_files_have_all() {
     let dir = TestDir::new();

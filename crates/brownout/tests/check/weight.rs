@@ -19,6 +19,12 @@ fn a_target_that_flushes_almost_nothing_does_not_look_harmless() {
     let expected = json!([{"path": path, "stores": 401, "never_guaranteed": 400}]);
     assert_eq!(files(&dir), expected);
     assert!(dir.read("brownout.out/report.html").contains(sentence));
+    let result: Value = serde_json::from_str(&dir.read("brownout.out/run.json")).unwrap();
+    assert_eq!(result["exit_code"], json!(run.status), "{result}");
+    for artefact in ["junit.xml", "report.sarif"] {
+        let text = dir.read(&format!("brownout.out/{artefact}"));
+        assert!(text.contains(sentence), "{text}");
+    }
     let again = dir.brownout(&["report", "brownout.out"]);
     assert!(again.stdout.contains(sentence), "{}", again.stdout);
 }

@@ -70,6 +70,100 @@ fn unrecorded_changes_are_named_after_merge_and_lint() {
 }
 
 #[test]
+fn unrecorded_changes_keep_every_analysis_of_a_trace_from_passing() {
+    let dir = TestDir::with("check/past_engine.c", &["-g"]);
+    let record = ["record", "-q", "-o", "trace", "--shared-loads", "--"];
+    let program = ["./past_engine", "pool", "memory"];
+    let run = dir.brownout(&[&record[..], &program].concat());
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    for command in ["lint", "race"] {
+        let run = dir.brownout(&[command, "trace", "--out", command]);
+        assert_eq!(run.status, Some(3), "{command}: {}", run.stderr);
+        let results = run_file(&dir.path(command));
+        let reasons = results["reasons"].to_string();
+        assert!(
+            reasons.contains("was changed without being recorded"),
+            "{results}"
+        );
+    }
+}
+
+#[test]
+fn a_search_for_races_that_could_not_be_made_does_not_pass_later() {
+    let dir = TestDir::new();
+    dir.record(&[], &["3"]);
+    let race = dir.brownout(&["race", "trace", "--out", "results"]);
+    assert_eq!(race.status, Some(3), "{}", race.stderr);
+    let run = dir.crash(&["--out", "results"]);
+    assert_inconclusive(&dir, &run, "results", "the trace has no loads");
+    let results = run_file(&dir.path("results"));
+    assert_eq!(
+        results["rules"]["persistency-race"],
+        Value::Null,
+        "{results}"
+    );
+    let junit = dir.read("results/junit.xml");
+    assert!(!junit.contains("classname=\"persistency-race\""), "{junit}");
+}
+
+#[test]
+fn orders_that_there_was_no_time_for_are_named_after_merge_and_lint() {
+    let dir = TestDir::with("crash/late.c", &["-g"]);
+    let check = ["check", "--recover", "./late {pm} check", "--jobs", "1"];
+    // The recoveries of both failure points are running when the time is over.
+    let run = dir.brownout(
+        &[
+            &check[..],
+            &["--time-limit", "50ms", "--", "./late", "pool"],
+        ]
+        .concat(),
+    );
+    let reason = "no crash was tested that loses stores or persists them in another order";
+    assert_inconclusive(&dir, &run, "brownout.out", reason);
+    let results = run_file(&dir.path("brownout.out"));
+    assert_eq!(
+        results["reason_kinds"],
+        serde_json::json!(["not-reordered"])
+    );
+    let points = &results["crash"]["failure_points"];
+    assert_eq!((&points["tried"], &points["of"]), (&2.into(), &2.into()));
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains("\"executionSuccessful\":false"), "{sarif}");
+    let html = dir.read("brownout.out/report.html");
+    assert!(html.contains(reason), "{html}");
+    let report = dir.brownout(&["report", "brownout.out"]);
+    assert_eq!(report.status, Some(3), "{}", report.stderr);
+
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_inconclusive(&dir, &merged, "merged", reason);
+    let linted = lint(&dir, &[]);
+    assert_inconclusive(&dir, &linted, "brownout.out", reason);
+    // With the time that it takes, nothing is missing, here and in what is merged.
+    let more = ["crash", "brownout.out", "--recover", "./late {pm} check"];
+    let run = dir.brownout(&[&more[..], &["--resume", "--jobs", "1"]].concat());
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_eq!(merged.status, Some(0), "{}", merged.stderr);
+    assert_eq!(run_file(&dir.path("merged"))["crash"]["complete"], true);
+}
+
+#[test]
+fn an_interruption_at_the_end_is_named_after_merge() {
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check", &[], &["3"]);
+    assert_eq!(run.status, Some(0), "{}", run.stderr);
+    let path = dir.path("brownout.out/run.json");
+    let mut results = run_file(&dir.path("brownout.out"));
+    // As if it had been interrupted after the last crash: the journal does not show it.
+    results["reasons"] = serde_json::json!(["it was interrupted"]);
+    results["reason_kinds"] = serde_json::json!(["cut-short"]);
+    fs::write(&path, results.to_string()).unwrap();
+    let merged = dir.brownout(&["merge", "brownout.out", "--out", "merged"]);
+    assert_inconclusive(&dir, &merged, "merged", "it was interrupted");
+    assert_eq!(run_file(&dir.path("merged"))["crash"]["complete"], false);
+}
+
+#[test]
 fn a_recovery_that_fails_without_a_crash_is_named_after_lint() {
     let dir = TestDir::new();
     let run = dir.check("false", &[], &["3"]);

@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
+use crate::test_dir::findings;
 use crate::{Completed, TestDir, run_file};
 
 /// A directory with `pools`, a program with two persistent files.
@@ -210,12 +211,35 @@ fn a_recovery_that_accepts_any_content_is_named() {
     assert!(run.stderr.contains(said), "{}", run.stderr);
     let gaps = pools.run_file()["gaps"].to_string();
     assert!(gaps.contains(said), "{gaps}");
-    let [_, sarif, html] = pools.results();
+    let [junit, sarif, html] = pools.results();
     assert!(sarif.contains(said) && html.contains(said), "{sarif}");
+    assert!(junit.contains(said), "{junit}");
     // One that checks what it finds.
     let run = pools.check("./pools first second check", "put", &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert!(!run.stderr.contains("altered"), "{}", run.stderr);
+}
+
+#[test]
+fn a_recovery_that_accepts_any_content_acquits_nothing() {
+    let pools = Pools::new();
+    let level = "[rules]\nmissing-flush = 'unless-passed'\n";
+    fs::write(pools.0.path("brownout.toml"), level).unwrap();
+    let run = pools.check("cat first second", "forget", &[]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    assert!(run.stderr.contains("altered copies"), "{}", run.stderr);
+    let not_acquitted = |out: &str| {
+        let found = findings(&pools.0.path(out));
+        let mut flushes = found.iter().filter(|one| one["rule"] == "missing-flush");
+        assert!(flushes.clone().count() > 0, "{found:?}");
+        assert!(flushes.all(|one| one.get("confirmed").is_none() && one["severity"] == "bug"));
+    };
+    not_acquitted("brownout.out");
+    assert!(!pools.run_file()["recovery_reads"]["doubts"].is_null());
+    let merge = ["merge", "brownout.out", "--out", "merged"];
+    let merged = pools.0.brownout(&merge);
+    assert_eq!(merged.status, Some(1), "{}", merged.stderr);
+    not_acquitted("merged");
 }
 
 #[test]
@@ -267,6 +291,12 @@ fn reads_that_are_not_known_change_no_verdict() {
     let result = pools.run_file();
     assert!(result["recovery_reads"]["unknown"].is_string(), "{result}");
     assert_eq!(result.get("left_out"), None);
+    let said = "whether recovery reads what the tested crashes change is not known";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+    assert!(result["gaps"].to_string().contains(said), "{result}");
+    for text in pools.results() {
+        assert!(text.contains(said), "{text}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
  *
  *   slots FILE put COUNT [early]      fills slots; `early` counts each before it is written
  *   slots FILE check [HOW]            exit 0 if each slot that counts is whole; else, as HOW says, exit 1,
- *                                     `abort`, `hang`; `print` prints the number of slots, `op` compares it with
+ *                                     `abort`, `hang`, `spin`; `print` prints the number of slots, `op` compares it with
  *                                     the operations that brownout knows of
  */
 #include <fcntl.h>
@@ -54,6 +54,8 @@ __attribute__((noinline)) static int damaged(const char *how, uint64_t at)
 		abort();
 	while (strcmp(how, "hang") == 0)
 		pause();
+	while (strcmp(how, "spin") == 0)
+		__asm__ volatile("" ::: "memory");
 	return 1;
 }
 

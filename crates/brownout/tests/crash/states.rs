@@ -15,10 +15,15 @@ struct Checked {
 
 impl Checked {
     fn new(recover: &str, options: &[&str], count: &str) -> Self {
+        Self::of("put", recover, options, count)
+    }
+
+    /// Checks `torn` while it changes its words in this way.
+    fn of(how: &str, recover: &str, options: &[&str], count: &str) -> Self {
         let dir = TestDir::with("crash/torn.c", &["-g"]);
         let mut arguments = vec!["check", "--recover", recover];
         arguments.extend(options);
-        arguments.extend(["--", "./torn", "pool", "put", count]);
+        arguments.extend(["--", "./torn", "pool", how, count]);
         let run = dir.brownout(&arguments);
         Self {
             dir,
@@ -60,6 +65,28 @@ fn a_torn_update_is_found_by_default() {
     assert!(checked.stderr.contains(summary), "{}", checked.stderr);
     assert!(checked.result("junit.xml").contains("<failure"));
     assert!(checked.result("report.sarif").contains("recovery-failed"));
+}
+
+#[test]
+fn states_inside_operations_and_before_syncs_are_tried_by_default() {
+    for (how, options) in [("put", &["--op", "put"][..]), ("sync", &[])] {
+        let checked = Checked::of(how, "./torn {pm} check", options, "5");
+        assert_eq!(checked.status, Some(1), "{how}: {}", checked.stderr);
+        let found = checked.dir.findings();
+        assert_eq!(crash_rules(&found), ["recovery-failed"], "{how}");
+        let stores = &checked.run_file()["crash"]["stores"];
+        assert_eq!(
+            (&stores["tried"], &stores["of"]),
+            (&5.into(), &5.into()),
+            "{how}"
+        );
+        assert_eq!(checked.run_file()["exit_code"], 1, "{how}");
+        assert!(checked.result("junit.xml").contains("<failure"), "{how}");
+        assert!(
+            checked.result("report.sarif").contains("recovery-failed"),
+            "{how}"
+        );
+    }
 }
 
 #[test]

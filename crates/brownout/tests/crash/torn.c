@@ -2,6 +2,7 @@
  * Two words of one line that must agree, changed together with one flush, and their own recovery.
  *
  *   torn FILE put N      changes both words N times
+ *   torn FILE sync N     likewise, with msync instead of a flush
  *   torn FILE check      exit 1 if they differ
  */
 #include <fcntl.h>
@@ -20,6 +21,13 @@ __attribute__((noinline)) static void put(volatile uint64_t *pool, uint64_t valu
 	_mm_clflush((void *)pool);
 }
 
+__attribute__((noinline)) static void sync_both(volatile uint64_t *pool, uint64_t value)
+{
+	pool[0] = value;
+	pool[1] = value;
+	msync((void *)pool, 4096, MS_SYNC);
+}
+
 int main(int argc, char **argv)
 {
 	int fd = open(argv[1], O_RDWR | O_CREAT, 0644);
@@ -32,6 +40,6 @@ int main(int argc, char **argv)
 		return pool[0] != pool[1];
 	}
 	for (int value = 1; value <= atoi(argv[3]); value++)
-		put(pool, value);
+		strcmp(argv[2], "sync") == 0 ? sync_both(pool, value) : put(pool, value);
 	return 0;
 }

@@ -179,6 +179,20 @@ fn a_recovery_that_does_not_end_is_distinguished_from_a_slow_one() {
 }
 
 #[test]
+fn a_recovery_that_spins_is_a_hang_in_every_artefact() {
+    let dir = TestDir::new();
+    let run = dir.check("./slots {pm} check spin", &[], &["1", "early"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+    let found = dir.findings();
+    assert_eq!(crash_rules(&found), ["recovery-hung"]);
+    assert!(functions(&found[0], "recovery").contains(&"damaged"));
+    let junit = dir.read("brownout.out/junit.xml");
+    assert!(junit.contains("type=\"recovery-hung\""), "{junit}");
+    let sarif = dir.read("brownout.out/report.sarif");
+    assert!(sarif.contains("\"ruleId\":\"recovery-hung\""), "{sarif}");
+}
+
+#[test]
 fn a_recovery_that_fails_without_a_crash_is_not_the_crashs_fault() {
     let dir = TestDir::new();
     let run = dir.check("sh -c 'echo no pool for me >&2; exit 3'", &[], &["2"]);

@@ -36,7 +36,7 @@ pub(super) fn summary(report: &Report) -> String {
         };
     }
     text.push('\n');
-    for weight in report.weights() {
+    for weight in report.file_sentences() {
         let _ = writeln!(text, "{}", clean(&weight));
     }
     if let Some(crash) = &report.conclusion.crash

@@ -8,11 +8,11 @@
 
 use std::io::{Seek as _, SeekFrom, Stdin};
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use brownout_engine::ThreadSchedule;
-use brownout_report::Reason;
+use brownout_report::{Reason, ReasonKind};
 
 use super::{crash_plan, examine};
 use crate::arguments::CheckArgs;
@@ -22,7 +22,7 @@ use crate::decisions::Decisions;
 use crate::exit_code::ExitCode;
 use crate::failure::Failure;
 use crate::finding_output::Stream;
-use crate::mapped_file_state::InitialFiles;
+use crate::mapped_file_state::{Beginning, Restoration};
 use crate::output_directory::{OutputDirectory, TRACE};
 use crate::quantity::number_of;
 use crate::results::Results;
@@ -37,6 +37,7 @@ struct Sweep<'a> {
     settings: &'a Settings,
     plan: Option<Plan>,
     input: RepeatedInput,
+    beginning: Beginning,
     console: &'a Console,
 }
 
@@ -48,14 +49,17 @@ pub fn check_schedules(
     console: &Console,
 ) -> Result<ExitCode, Failure> {
     let mut plan = crash_plan(arguments, settings)?;
-    if let Some(limit) = plan.as_mut().and_then(|plan| plan.time_limit.as_mut()) {
-        *limit = limit.div_f64(count as f64).max(LEAST_TIME);
+    if let Some(plan) = &mut plan {
+        plan.is_swept = true;
+        let limit = plan.time_limit;
+        plan.time_limit = limit.map(|limit| limit.div_f64(count as f64).max(LEAST_TIME));
     }
     let sweep = Sweep {
         arguments,
         settings,
         plan,
         input: RepeatedInput::new(),
+        beginning: Beginning::now(),
         console,
     };
     let decisions = Decisions::read(settings)?;
@@ -67,17 +71,24 @@ pub fn check_schedules(
     if results.steps == 0 && count > 1 {
         console.remark("the program never has several threads: its schedules do not differ");
     } else {
+        let mut last_run = directory.file(TRACE);
         for seed in 2..=count {
             let length = results.steps;
             let schedule = ThreadSchedule { seed, length };
             let doing = format!("checking schedule {schedule}");
             results.write_unfinished(&decisions, settings, &directory, &doing)?;
-            if let Err(failure) = sweep.add(schedule, &mut results, &directory) {
-                let why = format!("schedule {schedule}: {}", failure.sentence());
-                results.fall_short(failure.exit_code(), Reason::other(why));
-                break;
-            }
-            seen.push(schedule);
+            let (code, why) = match sweep.add(schedule, &mut results, (&directory, &last_run)) {
+                Ok(Ok(trace)) => {
+                    last_run = trace;
+                    seen.push(schedule);
+                    continue;
+                }
+                Ok(Err(why)) => (ExitCode::NothingTested, why),
+                Err(failure) => (failure.exit_code(), failure.sentence()),
+            };
+            let why = format!("schedule {schedule}: {why}");
+            results.fall_short(code, Reason::new(ReasonKind::OtherSchedule, why));
+            break;
         }
     }
     let names: Vec<String> = seen.iter().map(ThreadSchedule::to_string).collect();
@@ -112,14 +123,18 @@ impl Sweep<'_> {
         examine(run, self.settings, decisions, directory, self.console)
     }
 
-    /// Restores the files of the first run, examines another schedule, and adds what it shows.
+    /// Restores the files of the run before, whose trace is `last_run`, examines another schedule, and adds what it shows. Returns
+    /// its trace, or says why the files cannot be restored.
     fn add(
         &self,
         schedule: ThreadSchedule,
         results: &mut Results,
-        first: &OutputDirectory,
-    ) -> Result<(), Failure> {
-        InitialFiles::of(&first.file(TRACE))?.restore()?;
+        (first, last_run): (&OutputDirectory, &Path),
+    ) -> Result<Result<PathBuf, String>, Failure> {
+        match Restoration::plan(last_run, &self.beginning, self.settings, self.console)? {
+            Ok(files) => files.restore()?,
+            Err(why) => return Ok(Err(why)),
+        }
         let name = OutputDirectory::part_name(schedule.seed);
         let decisions = Decisions::read(self.settings)?;
         let directory = OutputDirectory::claim(&first.file(&name))?;
@@ -133,7 +148,8 @@ impl Sweep<'_> {
                 number_of(new as u64, "further finding")
             ));
         }
-        part.conclude_part(decisions, self.settings, &directory, self.console)
+        part.conclude_part(decisions, self.settings, &directory, self.console)?;
+        Ok(Ok(directory.file(TRACE)))
     }
 }
 

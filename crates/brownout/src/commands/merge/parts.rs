@@ -29,6 +29,8 @@ pub struct Parts {
     pub left_out: LeftOut,
     /// Why absent findings of a part do not show that the target is correct.
     pub reasons: Vec<Reason>,
+    /// Why recovery may pass although it has not checked what a crash changes.
+    pub doubts: Vec<String>,
     pub trace: PathBuf,
     pub results: TestedTrials,
     pub ending: CampaignEnding,
@@ -45,6 +47,7 @@ struct Part {
     raced: bool,
     left_out: LeftOut,
     reasons: Vec<Reason>,
+    doubts: Vec<String>,
     trace: PathBuf,
     journal: PathBuf,
     context: RecoveryContext,
@@ -67,6 +70,7 @@ impl Part {
             raced: in_force.applied(PERSISTENCY_RACE.id),
             reasons: earlier_reasons::of_part(&conclusion),
             left_out: conclusion.left_out,
+            doubts: conclusion.recovery_reads.unwrap_or_default().doubts,
             trace: directory.trace()?,
             journal,
             context: RecoveryContext::read(path)?,
@@ -115,6 +119,9 @@ impl Parts {
         }
         self.left_out.merge(part.left_out);
         self.reasons.extend(part.reasons);
+        self.doubts.extend(part.doubts);
+        self.doubts.sort();
+        self.doubts.dedup();
         self.linted |= part.linted;
         self.raced |= part.raced;
         self.results.trials.extend(part.entries.trials);
@@ -196,6 +203,7 @@ impl From<Part> for Parts {
             raced: part.raced,
             left_out: part.left_out,
             reasons: part.reasons,
+            doubts: part.doubts,
             trace: part.trace,
             context: part.context,
             ending,

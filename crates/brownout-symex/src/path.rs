@@ -64,6 +64,16 @@ pub struct ReplayMismatch {
     pub what: String,
 }
 
+/// A memory operand whose address is one of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableLoad {
+    /// What is loaded.
+    pub entry: Expr,
+    pub address: Expr,
+    /// Whether the instruction has taken the entry. If not, the address is what it was.
+    pub is_used: bool,
+}
+
 /// The constraints of a path while it is replayed, and what could not be modelled.
 #[derive(Debug, Default)]
 pub struct PathBuilder {
@@ -76,8 +86,8 @@ pub struct PathBuilder {
     /// Instructions with symbolic operands.
     pub symbolic_steps: u64,
     pub steps: u64,
-    /// What the memory operand of the current instruction is, if its address is one of a table.
-    pub(crate) table: Option<Expr>,
+    /// What the current instruction loads, if its address is one of a table.
+    pub(crate) table: Option<TableLoad>,
     /// The last instruction that belongs to the program itself.
     pub(crate) caller: u64,
 }
@@ -116,6 +126,17 @@ impl PathBuilder {
     }
 }
 
+/// What the caller of a replay knows of the target.
+#[derive(Clone, Copy)]
+pub struct ReplayQuestions<'a> {
+    /// Which bytes of the sources are symbolic, by the number of the source and the offset.
+    pub is_symbolic: &'a dyn Fn(u32, u64) -> bool,
+    /// Which code belongs to the program itself.
+    pub is_own: &'a dyn Fn(u64) -> bool,
+    /// Whether to stop here. The path is then cut off.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
 /// A path as it was replayed.
 pub struct ReplayedPath {
     pub dag: Dag,
@@ -131,4 +152,6 @@ pub struct ReplayedPath {
     pub indirect: FxHashSet<(u64, u64)>,
     /// The bytes of memory that depend on the input at the end of the path.
     pub memory: FxHashMap<u64, Expr>,
+    /// Whether the rest of the path was left out, because it has too many expressions or replay was to stop.
+    pub is_cut_off: bool,
 }

@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use brownout_engine::{LiveEvents, OnFull, SymbolicSource, Target, TargetOptions, ThreadSchedule};
-use brownout_symex::{PathConstraints, ReplayedPath, Solution, Solver, VariableTable, replay};
+use brownout_symex::{
+    PathConstraints, ReplayQuestions, ReplayedPath, Solution, Solver, VariableTable, replay,
+};
 use brownout_trace::ProcessEnd;
 
 /// A program that reads the file in its first argument.
@@ -57,7 +59,12 @@ impl Program {
         let run = target.run(LiveEvents::discard(), &mut |_| ()).unwrap();
         let recording = run.path.unwrap();
         assert!(!recording.is_cut_off);
-        let path = replay(&recording.records, variables, &|_, _| true, &|_| true).unwrap();
+        let questions = ReplayQuestions {
+            is_symbolic: &|_, _| true,
+            is_own: &|_| true,
+            stop: &|| false,
+        };
+        let path = replay(&recording.records, variables, questions).unwrap();
         assert_eq!(path.mismatches, [], "of {} steps", path.steps);
         (run.end, path)
     }
@@ -78,7 +85,7 @@ impl Program {
                 return input;
             }
             let holds = path.constraints.iter().map(|it| it.holds).collect();
-            let mut constraints = PathConstraints::new(path.dag, holds);
+            let mut constraints = PathConstraints::new(path.dag, holds, &|| false);
             for index in (0..path.constraints.len()).rev() {
                 if !path.constraints[index].is_choice() {
                     continue;

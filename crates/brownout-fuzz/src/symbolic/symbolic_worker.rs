@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use brownout_recovery::SymbolicInput;
 use brownout_symex::{
-    Constraint, ConstraintKind, Model, PathConstraints, ReplayedPath, Solution, Solver,
-    VariableTable, replay,
+    Constraint, ConstraintKind, Model, PathConstraints, ReplayQuestions, ReplayedPath, Solution,
+    Solver, VariableTable, replay,
 };
 
 use super::branches::UnsolvedCause;
@@ -220,12 +220,12 @@ impl<'a> SymbolicWorker<'a> {
             input.is_some_and(|input| is_symbolic(sources, input, offset, &files))
         };
         let started = Instant::now();
-        let path = replay(
-            &recorded.records,
-            &mut self.variables,
-            &is_symbolic,
-            &is_own_code,
-        );
+        let questions = ReplayQuestions {
+            is_symbolic: &is_symbolic,
+            is_own: &is_own_code,
+            stop: &|| self.campaign.is_over(),
+        };
+        let path = replay(&recorded.records, &mut self.variables, questions);
         let replay_time = started.elapsed();
         let mut state = self.search.lock();
         state.guide.observe(observation);
@@ -233,7 +233,8 @@ impl<'a> SymbolicWorker<'a> {
         figures.record_time += record_time;
         figures.replay_time += replay_time;
         figures.executions += 1;
-        figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out);
+        let is_cut_off = path.as_ref().is_ok_and(|path| path.is_cut_off);
+        figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out || is_cut_off);
         figures.other_processes += u64::from(observation.other_processes);
         let Ok(path) = path else {
             figures.damaged += 1;
@@ -313,7 +314,9 @@ impl<'a> SymbolicWorker<'a> {
             dag, constraints, ..
         } = path;
         let holds = constraints.iter().map(|constraint| constraint.holds);
-        let mut queries = PathConstraints::new(dag, holds.collect());
+        let campaign = self.campaign;
+        let stop = || campaign.is_over();
+        let mut queries = PathConstraints::new(dag, holds.collect(), &stop);
         for candidate in candidates {
             if self.campaign.is_over() {
                 return Ok(());
@@ -330,9 +333,9 @@ impl<'a> SymbolicWorker<'a> {
                     state.branches.note(constraint, UnsolvedCause::TimedOut);
                     continue;
                 }
-                _ => {
-                    let earlier = &constraints[..candidate.constraint];
-                    state.branches.note(constraint, impossible(earlier));
+                Solution::Impossible(core) => {
+                    let core = core.into_iter().map(|at| &constraints[at]);
+                    state.branches.note(constraint, impossible(core));
                     continue;
                 }
             };
@@ -497,11 +500,11 @@ fn is_symbolic(
     { sources.iter().filter(is_of) }.any(|source| source.contains(offset))
 }
 
-/// Why no input takes a branch behind these constraints.
-fn impossible(earlier: &[Constraint]) -> UnsolvedCause {
+/// Why no input takes a branch that contradicts these constraints.
+fn impossible<'c>(core: impl Iterator<Item = &'c Constraint>) -> UnsolvedCause {
     let is_concretised =
         |constraint: &Constraint| matches!(constraint.kind, ConstraintKind::Concretised(_));
-    match earlier.iter().any(is_concretised) {
+    match { core }.any(is_concretised) {
         true => UnsolvedCause::Concretised,
         false => UnsolvedCause::Impossible,
     }

@@ -16,9 +16,9 @@ use super::flags::{Flag, FlagName};
 use super::machine::{Memory, REGISTERS, ThreadState};
 use super::semantics::{InstructionReplay, Unmodelled, gpr_number};
 use crate::expression::Dag;
-use crate::path::{PathBuilder, ReplayedPath};
+use crate::path::{PathBuilder, ReplayQuestions, ReplayedPath};
 use crate::recording::{Bytes, Damaged, Record, Records};
-use crate::variables::VariableTable;
+use crate::variables::{SymbolicSources, VariableTable};
 
 /// What replay needs to know of an instruction.
 struct DecodedSite {
@@ -183,13 +183,19 @@ fn flags(bits: u32) -> Vec<FlagName> {
     named.map(|(_, name)| name).collect()
 }
 
+/// A path with more expressions is cut off there.
+const MOST_EXPRESSIONS: usize = 2 << 20;
+/// After how many records it is asked whether replay is to stop.
+const BETWEEN_STOPS: usize = 256;
+
 /// The replay of one path.
 struct Replay<'a> {
     dag: Dag,
+    sources: SymbolicSources<'a>,
     threads: FxHashMap<u32, ThreadState>,
     thread: u32,
     sites: FxHashMap<u32, Rc<DecodedSite>>,
-    memory: Memory,
+    memory: Memory<'a>,
     path: PathBuilder,
     executed: FxHashSet<u64>,
     indirect: FxHashSet<(u64, u64)>,
@@ -200,16 +206,18 @@ struct Replay<'a> {
     masks: Vec<(u8, u64)>,
 }
 
-/// Replays the records of a path. `is_symbolic` says which bytes of the sources are, `is_own` which code belongs to
-/// the program itself.
-pub fn replay(
-    records: &[u8],
-    variables: &mut VariableTable,
-    is_symbolic: &dyn Fn(u32, u64) -> bool,
-    is_own: &dyn Fn(u64) -> bool,
+/// Replays the records of a path.
+pub fn replay<'a>(
+    records: &'a [u8],
+    variables: &'a mut VariableTable,
+    questions: ReplayQuestions<'a>,
 ) -> Result<ReplayedPath, Damaged> {
     let mut replay = Replay {
         dag: Dag::default(),
+        sources: SymbolicSources {
+            variables,
+            is_symbolic: questions.is_symbolic,
+        },
         threads: FxHashMap::default(),
         thread: 0,
         sites: FxHashMap::default(),
@@ -222,44 +230,14 @@ pub fn replay(
         vectors: Vec::new(),
         masks: Vec::new(),
     };
-    for record in Records::new(records) {
-        match record? {
-            Record::Site { number, pc, code } => {
-                replay
-                    .sites
-                    .insert(number, Rc::new(DecodedSite::decode(pc, code)));
-            }
-            Record::Step {
-                number,
-                mask,
-                values,
-            } => replay.step(number, mask, values, is_own),
-            Record::Load(load) => replay.loads.push(load),
-            Record::Store(stored) => replay.stored(stored),
-            Record::Page(page) => replay.memory.add_page(page.addr, page.bytes),
-            Record::Vector { number, bytes } => replay.vectors.push((number, bytes)),
-            Record::Mask { number, value } => replay.masks.push((number, value)),
-            Record::Thread(thread) => {
-                replay.thread = thread;
-                replay.from = None;
-            }
-            Record::Symbolic { source, offset, at } => {
-                replay.memory.forget_pages();
-                for (index, &byte) in at.bytes.iter().enumerate() {
-                    let offset = offset + index as u64;
-                    let expr = is_symbolic(source, offset).then(|| {
-                        let variable = variables.variable(source, offset);
-                        replay.dag.variable(variable, byte)
-                    });
-                    replay.memory.set(at.addr.wrapping_add(index as u64), expr);
-                }
-            }
-            Record::Kernel { addr, len } => {
-                replay.memory.forget_pages();
-                replay.memory.clear(addr, len);
-            }
-            Record::Call { .. } => replay.memory.forget_pages(),
+    let mut is_cut_off = false;
+    for (number, record) in Records::new(records).enumerate() {
+        is_cut_off = replay.dag.len() > MOST_EXPRESSIONS
+            || number % BETWEEN_STOPS == 0 && (questions.stop)();
+        if is_cut_off {
+            break;
         }
+        replay.record(record?, questions.is_own);
     }
     let Replay {
         dag,
@@ -280,10 +258,43 @@ pub fn replay(
         executed,
         indirect,
         memory: memory.into_symbolic(),
+        is_cut_off,
     })
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn record(&mut self, record: Record<'a>, is_own: &dyn Fn(u64) -> bool) {
+        match record {
+            Record::Site { number, pc, code } => {
+                let site = DecodedSite::decode(pc, code);
+                self.sites.insert(number, Rc::new(site));
+            }
+            Record::Step {
+                number,
+                mask,
+                values,
+            } => self.step(number, mask, values, is_own),
+            Record::Load(load) => self.loads.push(load),
+            Record::Store(stored) => self.stored(stored),
+            Record::Page(page) => self.memory.add_page(page.addr, page.bytes),
+            Record::Vector { number, bytes } => self.vectors.push((number, bytes)),
+            Record::Mask { number, value } => self.masks.push((number, value)),
+            Record::Thread(thread) => {
+                self.thread = thread;
+                self.from = None;
+            }
+            Record::Symbolic { source, offset, at } => {
+                self.memory.forget_pages();
+                self.memory.set_unread(at.addr, source, offset, at.bytes);
+            }
+            Record::Kernel { addr, len } => {
+                self.memory.forget_pages();
+                self.memory.clear(addr, len);
+            }
+            Record::Call { .. } => self.memory.forget_pages(),
+        }
+    }
+
     /// The last instruction has written memory.
     fn stored(&mut self, stored: Bytes<'_>) {
         self.memory.update(stored.addr, stored.bytes);
@@ -341,6 +352,12 @@ impl Replay<'_> {
             return;
         };
         thread.last_pc = site.insn.ip();
+        let kept = site.kept_memory(&thread.registers);
+        let loaded = self.loads.iter().map(|it| (it.addr, it.bytes.len() as u64));
+        for (addr, len) in loaded.chain(kept) {
+            self.memory
+                .read_sources(addr, len, &mut self.sources, &mut self.dag);
+        }
         if !is_symbolic(thread, &self.memory, site, &self.loads) || is_cleared(&site.insn) {
             return clear_outputs(thread, &mut self.memory, site);
         }
@@ -350,6 +367,7 @@ impl Replay<'_> {
             dag: &mut self.dag,
             thread,
             memory: &mut self.memory,
+            sources: &mut self.sources,
             path: &mut self.path,
             insn: &site.insn,
             loads: &self.loads,
@@ -424,7 +442,7 @@ fn is_cleared(insn: &Instruction) -> bool {
 
 fn is_symbolic(
     thread: &ThreadState,
-    memory: &Memory,
+    memory: &Memory<'_>,
     site: &DecodedSite,
     loads: &[Bytes<'_>],
 ) -> bool {
@@ -438,7 +456,7 @@ fn is_symbolic(
 }
 
 /// What the instruction writes does not depend on the input any more.
-fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory, site: &DecodedSite) {
+fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory<'_>, site: &DecodedSite) {
     for register in (0..16).filter(|register| site.writes_gprs >> register & 1 != 0) {
         thread.gprs[register] = None;
     }

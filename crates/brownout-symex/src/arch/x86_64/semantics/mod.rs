@@ -23,6 +23,7 @@ use crate::arch::x86_64::machine::{Memory, ThreadState};
 use crate::expression::{BinaryOperation, Dag, Expr};
 use crate::path::{ConcretisationCause, ConstraintKind, PathBuilder};
 use crate::recording::Bytes;
+use crate::variables::SymbolicSources;
 
 /// The instruction is not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +32,11 @@ pub struct Unmodelled;
 type Modelled = Result<(), Unmodelled>;
 
 /// One instruction of the path.
-pub struct InstructionReplay<'a> {
+pub struct InstructionReplay<'a, 'r> {
     pub dag: &'a mut Dag,
     pub thread: &'a mut ThreadState,
-    pub memory: &'a mut Memory,
+    pub memory: &'a mut Memory<'r>,
+    pub sources: &'a mut SymbolicSources<'r>,
     pub path: &'a mut PathBuilder,
     pub insn: &'a Instruction,
     pub loads: &'a [Bytes<'a>],
@@ -42,14 +44,27 @@ pub struct InstructionReplay<'a> {
     pub masks: &'a [(u8, u64)],
 }
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     /// Does to the symbolic state what the instruction does.
     pub fn execute(&mut self) -> Modelled {
-        use Mnemonic as M;
+        // What changes no value lets the address depend on the input, too.
+        if changes_nothing(self.insn.mnemonic()) {
+            return Ok(());
+        }
         self.resolve_addresses();
+        let modelled = self.execute_resolved();
+        if let Some(table) = self.path.table.take()
+            && !table.is_used
+        {
+            self.concretise(table.address, ConcretisationCause::Address);
+        }
+        modelled
+    }
+
+    fn execute_resolved(&mut self) -> Modelled {
+        use Mnemonic as M;
         let mnemonic = self.insn.mnemonic();
         match mnemonic {
-            M::Nop | M::Endbr64 | M::Prefetcht0 | M::Prefetchw => Ok(()),
             M::Vzeroupper | M::Vzeroall => {
                 self.clear_vectors(mnemonic == M::Vzeroall);
                 Ok(())
@@ -274,6 +289,32 @@ impl InstructionReplay<'_> {
     pub(super) fn binary(&mut self, operation: BinaryOperation, a: Expr, b: Expr) -> Expr {
         self.dag.binary(operation, a, b)
     }
+}
+
+/// Whether an instruction leaves all registers and memory as they are, wherever its memory operand is: a hint, a flush or a fence.
+fn changes_nothing(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Nop
+            | M::Reservednop
+            | M::Endbr64
+            | M::Pause
+            | M::Prefetch
+            | M::Prefetcht0
+            | M::Prefetcht1
+            | M::Prefetcht2
+            | M::Prefetchnta
+            | M::Prefetchw
+            | M::Prefetchwt1
+            | M::Clflush
+            | M::Clflushopt
+            | M::Clwb
+            | M::Cldemote
+            | M::Sfence
+            | M::Mfence
+            | M::Lfence
+    )
 }
 
 /// Forms of string instructions.

@@ -24,7 +24,7 @@ enum Work {
     Scan,
 }
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn string(&mut self) -> Modelled {
         use Mnemonic as M;
         let (work, size) = match self.insn.mnemonic() {

@@ -89,6 +89,8 @@ pub mod kind {
     pub const PAGE: u8 = 10;
     /// The thread's last step has written memory: the address (8 bytes), the length (4 bytes), the bytes.
     pub const STORE: u8 = 11;
+    /// A signal is delivered to the thread, whose last step may not have been completed: the next step is the first one of the handler.
+    pub const SIGNAL: u8 = 12;
 }
 
 /// The bit of the flags in the mask of a [`kind::STEP`].

@@ -13,6 +13,8 @@ pub enum ConcretisationCause {
     Instruction,
     /// It is a part of an address.
     Address,
+    /// It is an argument of a system call.
+    SystemCall,
     /// It is the number of repetitions of a string instruction, or the distance of a shift that is modelled for known distances only.
     Count,
 }
@@ -83,6 +85,8 @@ pub struct PathBuilder {
     pub mismatches: Vec<ReplayMismatch>,
     /// Symbolic bytes that something else than the target has overwritten.
     pub overwritten: u64,
+    /// Symbolic bytes that the target has written to a file, a pipe or a socket, but for standard output and standard error.
+    pub sent: u64,
     /// Instructions with symbolic operands.
     pub symbolic_steps: u64,
     pub steps: u64,
@@ -144,6 +148,7 @@ pub struct ReplayedPath {
     pub concretised: BTreeMap<String, u64>,
     pub mismatches: Vec<ReplayMismatch>,
     pub overwritten: u64,
+    pub sent: u64,
     pub steps: u64,
     pub symbolic_steps: u64,
     /// Addresses of all instructions that were executed.

@@ -239,7 +239,7 @@ fn check_result(operation: Op, a: &[u8], b: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig::with_cases(14))]
 
     #[test]
     fn wide_operations_have_their_results(

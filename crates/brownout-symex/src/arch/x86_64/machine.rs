@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::flags::{Flag, FlagName};
+use super::system_calls::Written;
 use crate::expression::{Dag, Expr};
 use crate::variables::SymbolicSources;
 
@@ -27,6 +28,14 @@ pub struct ThreadState {
     pub flags: [Flag; 5],
     pub vectors: Vec<[Option<Expr>; VECTOR_BYTES]>,
     pub masks: [Option<Expr>; 8],
+    /// What was symbolic in the vector and mask registers when they were saved to an address.
+    saved: FxHashMap<u64, SavedVectors>,
+    /// What was symbolic when signals came whose handlers are running.
+    interrupted: Vec<Interrupted>,
+    /// Whether the last instruction may not have been completed, or a handler may have changed registers: what differs then is no mismatch.
+    pub is_uncertain: bool,
+    /// Where the kernel writes, and how much, in the system call that the thread is making.
+    pub awaited: Option<(u64, Written)>,
 }
 
 impl Default for ThreadState {
@@ -38,11 +47,87 @@ impl Default for ThreadState {
             flags: [Flag::Concrete; 5],
             vectors: vec![[None; VECTOR_BYTES]; VECTORS],
             masks: [None; 8],
+            saved: FxHashMap::default(),
+            interrupted: Vec::new(),
+            is_uncertain: false,
+            awaited: None,
         }
     }
 }
 
+/// The vector and mask registers as they are saved to memory together.
+struct SavedVectors {
+    vectors: Vec<[Option<Expr>; VECTOR_BYTES]>,
+    masks: [Option<Expr>; 8],
+}
+
+/// Addresses to which vectors were saved, at most.
+const MOST_SAVED: usize = 64;
+
+/// What is symbolic in the registers of a thread.
+struct Interrupted {
+    gprs: [Option<Expr>; 16],
+    flags: [Flag; 5],
+    vectors: Vec<[Option<Expr>; VECTOR_BYTES]>,
+    masks: [Option<Expr>; 8],
+}
+
+/// Handlers that are not left by returning, and those inside of others, are remembered up to this number.
+const MOST_INTERRUPTED: usize = 64;
+
 impl ThreadState {
+    /// The vector and mask registers are saved to an address, as a dynamic linker does before it looks for a function.
+    pub fn save_vectors(&mut self, addr: u64) {
+        let is_symbolic = (0..VECTORS).any(|number| self.is_vector_symbolic(number))
+            || self.masks.iter().any(Option::is_some);
+        if !is_symbolic || self.saved.len() == MOST_SAVED {
+            self.saved.remove(&addr);
+            return;
+        }
+        let saved = SavedVectors {
+            vectors: self.vectors.clone(),
+            masks: self.masks,
+        };
+        self.saved.insert(addr, saved);
+    }
+
+    /// The vector and mask registers are restored. What was saved by something else than `save_vectors` does not depend on the input.
+    pub fn restore_vectors(&mut self, addr: u64) {
+        let fresh = ThreadState::default();
+        let saved = self.saved.remove(&addr);
+        (self.vectors, self.masks) = match saved {
+            Some(saved) => (saved.vectors, saved.masks),
+            None => (fresh.vectors, fresh.masks),
+        };
+    }
+
+    /// A signal is delivered: the handler begins with registers that do not depend on the input.
+    pub fn enter_handler(&mut self) {
+        let fresh = ThreadState::default();
+        let before = Interrupted {
+            gprs: std::mem::replace(&mut self.gprs, fresh.gprs),
+            flags: std::mem::replace(&mut self.flags, fresh.flags),
+            vectors: std::mem::replace(&mut self.vectors, fresh.vectors),
+            masks: std::mem::replace(&mut self.masks, fresh.masks),
+        };
+        if self.interrupted.len() == MOST_INTERRUPTED {
+            self.interrupted.remove(0);
+        }
+        self.interrupted.push(before);
+        self.is_uncertain = true;
+    }
+
+    /// A handler returns.
+    pub fn leave_handler(&mut self) {
+        if let Some(before) = self.interrupted.pop() {
+            self.gprs = before.gprs;
+            self.flags = before.flags;
+            self.vectors = before.vectors;
+            self.masks = before.masks;
+        }
+        self.is_uncertain = true;
+    }
+
     /// The general-purpose registers that depend on the input.
     pub fn symbolic_gprs(&self) -> u32 {
         let symbolic = self.gprs.iter().enumerate();
@@ -212,6 +297,11 @@ impl<'a> Memory<'a> {
             let expr = sources.expression(dag, (byte.source, byte.offset), byte.value);
             self.set(byte.addr, expr);
         }
+    }
+
+    /// Whether a range has bytes of sources that were not read yet.
+    pub fn has_unread(&self, addr: u64, len: u64) -> bool {
+        self.next_unread(addr, len).is_some()
     }
 
     fn forget_unread(&mut self, addr: u64, len: u64) {

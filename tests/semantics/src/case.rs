@@ -67,10 +67,15 @@ impl Used {
                 self.memory |= 1 << part;
             }
         }
-        if insn.is_string_instruction() {
+        if insn.is_string_instruction() || has_index(insn) {
             self.memory = (1 << (MEMORY_BYTES / 16)) - 1;
         }
     }
+}
+
+/// Whether the memory operand is at an index that depends on the input.
+fn has_index(insn: &Instruction) -> bool {
+    used_memory(insn) && insn.memory_index() != Register::None
 }
 
 fn used_memory(insn: &Instruction) -> bool {
@@ -138,7 +143,10 @@ impl Case {
             return None;
         }
         place(random, &mut insn, number);
-        let preparation = prepare::of(random, &mut insn, number)?;
+        let mut preparation = prepare::of(random, &mut insn, number)?;
+        if preparation.is_empty() && random.chance(15) {
+            prepare::add_index(random, &mut insn, &mut preparation)?;
+        }
         Self::append(random, assembly, number, &[insn], &preparation)
     }
 

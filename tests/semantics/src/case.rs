@@ -126,6 +126,19 @@ pub fn undefined_flags(insn: &Instruction) -> u32 {
     insn.rflags_undefined() | special
 }
 
+/// The undefined flags after an instruction, if `before` were undefined. A shift by zero keeps all flags.
+fn undefined_after(before: u32, insn: &Instruction) -> u32 {
+    let last = insn.op_count().saturating_sub(1);
+    let may_keep = insn.op_count() > 0
+        && insn.op_kind(last) == OpKind::Register
+        && insn.op_register(last) == Register::CL;
+    let kept = match may_keep {
+        true => before,
+        false => before & !insn.rflags_modified(),
+    };
+    kept | undefined_flags(insn)
+}
+
 impl Case {
     /// Appends a case of one instruction. `None` if the choice of operands did not fit together.
     pub fn of_instruction(
@@ -175,7 +188,7 @@ impl Case {
                 continue;
             }
             // An undefined flag that another instruction may keep stays undefined.
-            undefined = undefined & !insn.rflags_modified() | undefined_flags(&insn);
+            undefined = undefined_after(undefined, &insn);
             insns.push(insn);
         }
         Self::append(random, assembly, number, &insns, &Preparation::default())
@@ -223,9 +236,7 @@ impl Case {
             assembly.code.truncate(length);
             return None;
         }
-        let undefined = all().fold(0, |undefined, insn| {
-            undefined & !insn.rflags_modified() | undefined_flags(insn)
-        });
+        let undefined = all().fold(0, undefined_after);
         let outputs = store(assembly, number, &used, undefined);
         let titles: Vec<String> = all().map(ToString::to_string).collect();
         Some(Case {

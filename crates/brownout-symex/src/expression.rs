@@ -65,8 +65,8 @@ struct Entry {
     fingerprint: u64,
 }
 
-/// How deep the extraction of bits goes into an expression, and how many parts of it one extraction looks at. Beyond that the bits are those
-/// of the expression as it is: for the solver it is the same, as an extraction has no clauses.
+/// How deep the extraction of bits goes into an expression, and how many parts of it one extraction looks at. Beyond that the bits are
+/// those of the expression as it is: for the solver it is the same, as an extraction has no clauses.
 const DEEPEST_EXTRACTION: u32 = 32;
 const MOST_EXTRACTIONS: u32 = 256;
 

@@ -78,8 +78,8 @@ impl PmGuide {
     }
 
     /// Adds the code of a file, with its operations. `bias` is what its addresses are off by where it is mapped
-    /// ([`AnalysedFile::load_bias`]). Calls from one file to another are found by name. `modifies_pm` says whether the function that the call
-    /// before an address calls does; the analysis knows that of imported functions.
+    /// ([`AnalysedFile::load_bias`]). Calls from one file to another are found by name. `modifies_pm` says whether the function that the
+    /// call before an address calls does; the analysis knows that of imported functions.
     pub fn add_code(
         &mut self,
         code: &AnalysedFile,

@@ -2,8 +2,8 @@
 //!
 //! The code of each module that a path has loaded is analysed (`brownout_symex::AnalysedFile`) and added to the guide, but for C libraries
 //! and language runtimes: everything calls them, and what they copy and print is rarely persistent. Calls of libraries for persistent
-//! memory, and of `msync`, are operations by their names, also in programs that are linked statically. What the analysis of a file has found
-//! is kept in the results directory, and in memory for the modules of later paths.
+//! memory, and of `msync`, are operations by their names, also in programs that are linked statically. What the analysis of a file has
+//! found is kept in the results directory, and in memory for the modules of later paths.
 //!
 //! Can miss: code without symbols and unwind tables; stores that the analysis misses (see there), until a path has reached them.
 

@@ -7,8 +7,8 @@
 //! that loops are entered one iteration further before everything else about the last one is tried.
 //!
 //! The directions of one path are tried only as long as no test case that waits has a better one. Then the path waits, too, with the
-//! priority of its best direction that was not tried. Nobody knows the directions of seeds and of what other workers have found before these
-//! are replayed: they take turns with the others.
+//! priority of its best direction that was not tried. Nobody knows the directions of seeds and of what other workers have found before
+//! these are replayed: they take turns with the others.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};

@@ -1,4 +1,5 @@
-//! What system calls of Linux do with symbolic values: how many arguments they have, what they write to memory, and what they take out of it.
+//! What system calls of Linux do with symbolic values: how many arguments they have, what they write to memory, and what they take out of
+//! it.
 //!
 //! Calls that are not here have no arguments and write nothing, as far as replay knows. A byte that one of them overwrites is found when it
 //! is loaded and has another value.
@@ -63,7 +64,8 @@ pub fn system_call(number: u64) -> SystemCall {
                 _ => 6,
             })
         },
-        // close, dup, brk, unlink, rmdir, chdir, fsync, fdatasync, umask, syncfs. What a program exits with has no consequences for its path.
+        // close, dup, brk, unlink, rmdir, chdir, fsync, fdatasync, umask, syncfs. What a program exits with has no consequences for its
+        // path.
         3 | 12 | 32 | 74 | 75 | 80 | 84 | 87 | 95 | 306 => plain(1),
         // munmap, access, kill, rename, mkdir, creat, link, symlink, chmod, ftruncate, truncate, dup2, nanosleep, flock
         11 | 21 | 33 | 35 | 62 | 73 | 76 | 77 | 82 | 83 | 85 | 86 | 88 | 90 => plain(2),

@@ -1,4 +1,5 @@
-//! The string comparisons of SSE4.2, with which C libraries search for one of several characters (`strcspn`, `strspn`, `strpbrk`, `strtok`).
+//! The string comparisons of SSE4.2, with which C libraries search for one of several characters (`strcspn`, `strspn`, `strpbrk`,
+//! `strtok`).
 //!
 //! The comparison of each element of the first operand with each of the second is an expression of one bit. An immediate says what elements
 //! are, and how these bits are aggregated (Intel SDM, volume 2, "Imm8 Control Byte Operation for PCMPESTRI / PCMPESTRM / PCMPISTRI /

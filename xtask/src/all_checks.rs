@@ -49,6 +49,7 @@ pub fn test(args: Args) -> Result<()> {
     architecture::run(Args::none())?;
     fuzz::run(Args::none())?;
     differential::run(Args::given(&["--core"]))?;
+    differential::run(Args::given(&["--symbolic", "--core"]))?;
     transparency::run(Args::given(&["--core", "--runs", "1"]))?;
     let scheduled = [
         "--core",

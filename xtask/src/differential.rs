@@ -125,10 +125,20 @@ pub fn run(mut args: Args) -> Result<()> {
 fn symbolic(mut args: Args) -> Result<()> {
     /// Each form several times.
     const CASES: usize = 12_000;
+    /// Each form once: what `cargo xtask test` runs.
+    const CORE: &str = "modelled";
+    const CORE_SEQUENCES: usize = 100;
+    let core = args.switch("--core");
     let seed: u64 = args.number("--seed")?.unwrap_or(1);
-    let cases: usize = args.number("--cases")?.unwrap_or(CASES);
+    let cases: Option<usize> = args.number("--cases")?;
     args.finish()?;
-    let sequences = (cases / 12).to_string();
+    let (instructions, sequences) = match cases {
+        None if core => (CORE.to_owned(), CORE_SEQUENCES),
+        _ => {
+            let cases = cases.unwrap_or(CASES);
+            (cases.to_string(), cases / 12)
+        }
+    };
     let words = [
         "run",
         "--quiet",
@@ -137,7 +147,7 @@ fn symbolic(mut args: Args) -> Result<()> {
         "semantics",
         "--",
     ];
-    step(cargo(&words)?.args([seed.to_string(), cases.to_string(), sequences]))
+    step(cargo(&words)?.args([seed.to_string(), instructions, sequences.to_string()]))
 }
 
 fn report(

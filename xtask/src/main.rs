@@ -25,6 +25,7 @@ mod setup;
 mod shell;
 mod signal_names;
 mod soak;
+mod solving;
 #[expect(unsafe_code, reason = "it wraps what rustix does not have")]
 mod sys;
 mod test_directory;
@@ -63,7 +64,7 @@ cargo xtask COMMAND [OPTIONS]
       options:          --minutes N  --filter TEXT  --jobs N  --brownout PATH
   differential          generated instructions do what they do natively
       options:          --core  --seed N  --cases N  --jobs N  --brownout PATH  --cpu CPU (make cases for it)
-                        --symbolic (symbolic replay computes what the processor does)  --seed N  --cases N
+                        --symbolic (symbolic replay computes what the processor does)  --core  --seed N  --cases N
   exploration           `crash --strategy exhaustive` sees what recovery does natively on every crash image
       options:          --cases N  --seed N  --only CASE  --jobs N  --keep  --brownout PATH
   corpus                brownout reports exactly the findings that are written on the programs' lines
@@ -73,6 +74,8 @@ cargo xtask COMMAND [OPTIONS]
       options:          --core (one build of each)  --filter TEXT  --jobs N  --brownout PATH
   fuzzing               how soon `brownout fuzz` finds the mistakes in the stores of tests/fuzzing
       options:          --runs N (campaigns of each store)  --time-limit SECONDS  --filter TEXT  --jobs N  --brownout PATH
+  solving               how soon `brownout symex` finds the mistakes behind the conditions of tests/solving, beside `brownout fuzz`
+      options:          --time-limit SECONDS  --filter TEXT  --search ORDER  --no-fuzz  --jobs N  --brownout PATH
   recall                the share of the bugs that `exhaustive` finds in generated programs that `representative` finds
       options:          --cases N  --seed N  --only CASE  --jobs N  --brownout PATH
   bench engine          what recording costs, as a multiple of native
@@ -116,6 +119,7 @@ fn run() -> Result<()> {
         "architecture" => architecture::run(args),
         "fuzz" => fuzz::run(args),
         "fuzzing" => fuzzing::run(args),
+        "solving" => solving::run(args),
         "transparency" => transparency::run(args),
         "exactness" => exactness::run(args),
         "soak" => soak::run(args),

@@ -222,8 +222,8 @@ impl FuzzCampaign {
             started: Instant::now(),
             discoveries,
             listed,
+            search: SymbolicSearch::in_directory(options.out.join("analyses")),
             options,
-            search: SymbolicSearch::default(),
             prepared: AtomicBool::new(false),
         };
         campaign.save()?;

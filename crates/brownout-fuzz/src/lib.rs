@@ -79,7 +79,7 @@ pub use pm_coverage::ReachedOperation;
 pub use start_per_run::{StartPerRun, TargetDescription};
 pub use start_strings::InputParts;
 pub use symbolic::{
-    OperationLine, PmProgress, SourceError, SymbolicBytes, SymbolicFigures, SymbolicKind,
-    SymbolicOptions, UnsolvedCause, UnsolvedCounts, strings,
+    OperationLine, PmProgress, SearchOrder, SourceError, SymbolicBytes, SymbolicFigures,
+    SymbolicKind, SymbolicOptions, UnsolvedCause, UnsolvedCounts, strings,
 };
 pub use test_case::TestCase;

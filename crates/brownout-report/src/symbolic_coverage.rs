@@ -1,5 +1,7 @@
 //! What symbolic execution has tried, reached and left: the object `symbolic` of `run.json`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What symbolic execution has done.
@@ -31,6 +33,10 @@ pub struct SymbolicCoverage {
     pub cut_off: u64,
     /// Values that were made concrete because they are not modelled.
     pub concretised: u64,
+    /// The same by cause: the mnemonic of an instruction, or what kind of value it is.
+    pub concretised_by_cause: BTreeMap<String, u64>,
+    /// Symbolic bytes that the program has written to files, pipes and sockets, from which they were not followed.
+    pub sent: u64,
     /// Instructions of the program itself that modify persistent memory, as far as they are known, and those that were reached.
     pub operations_known: u64,
     pub operations_reached: u64,

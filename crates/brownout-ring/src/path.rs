@@ -89,6 +89,8 @@ pub mod kind {
     pub const PAGE: u8 = 10;
     /// The thread's last step has written memory: the address (8 bytes), the length (4 bytes), the bytes.
     pub const STORE: u8 = 11;
+    /// A signal is delivered to the thread, whose last step may not have been completed: the next step is the first one of the handler.
+    pub const SIGNAL: u8 = 12;
 }
 
 const _: () = assert!(size_of::<PathPage>() <= PAGE_BYTES && PAGE.is_multiple_of(4096));

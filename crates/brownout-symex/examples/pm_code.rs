@@ -22,7 +22,7 @@ fn main() {
             analysed.as_secs_f64()
         );
         // Where a file is mapped does not matter here, as long as they do not overlap.
-        guide.add_code(&code, (index as u64) << 40);
+        guide.add_code(&code, (index as u64) << 40, &mut |_| false);
     }
     let started = Instant::now();
     guide.priority(0);

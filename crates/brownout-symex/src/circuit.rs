@@ -10,13 +10,20 @@ use rustc_hash::FxHashMap;
 
 use crate::expression::{BinaryOperation, Dag, Expr, Node, Variable};
 
-/// Ends a query in time.
-#[derive(Default)]
-pub struct QueryLimit(Option<Instant>);
+/// A circuit does not get more gates.
+const MOST_GATES: usize = 1 << 20;
+/// After how many expressions it is asked whether to stop.
+const BETWEEN_STOPS: usize = 16;
 
-impl Callbacks for QueryLimit {
+/// Ends a query in time.
+struct QueryLimit<'s> {
+    end: Option<Instant>,
+    stop: &'s dyn Fn() -> bool,
+}
+
+impl Callbacks for QueryLimit<'_> {
     fn stop(&self) -> bool {
-        self.0.is_some_and(|end| Instant::now() >= end)
+        self.end.is_some_and(|end| Instant::now() >= end) || (self.stop)()
     }
 }
 
@@ -39,18 +46,21 @@ pub enum Answer {
 }
 
 /// Expressions as a circuit, in a solver.
-pub struct Circuit {
-    solver: Solver<QueryLimit>,
+pub struct Circuit<'s> {
+    solver: Solver<QueryLimit<'s>>,
     truth: Lit,
     bits: FxHashMap<Expr, Vec<Lit>>,
     gates: FxHashMap<Gate, Lit>,
     variables: Vec<(Variable, Vec<Lit>)>,
     clause: Vec<Lit>,
+    most_gates: usize,
 }
 
-impl Default for Circuit {
-    fn default() -> Self {
-        let mut solver = Solver::new(SolverOpts::default(), QueryLimit::default());
+impl<'s> Circuit<'s> {
+    /// An empty circuit, whose queries end when `stop` says so.
+    pub fn new(stop: &'s dyn Fn() -> bool) -> Self {
+        let limit = QueryLimit { end: None, stop };
+        let mut solver = Solver::new(SolverOpts::default(), limit);
         let truth = Lit::new(solver.new_var_default(), true);
         solver.add_clause_reuse(&mut vec![truth]);
         Self {
@@ -60,24 +70,25 @@ impl Default for Circuit {
             gates: FxHashMap::default(),
             variables: Vec::new(),
             clause: Vec::new(),
+            most_gates: MOST_GATES,
         }
     }
-}
 
-impl Circuit {
-    /// The literal of an expression of one bit.
-    pub fn condition(&mut self, dag: &Dag, of: Expr) -> Lit {
-        self.of(dag, of)[0]
+    /// The literal of an expression of one bit. `None` if it would take too many gates, or longer than to `end`.
+    pub fn condition(&mut self, dag: &Dag, of: Expr, end: Instant) -> Option<Lit> {
+        self.solver.cb_mut().end = Some(end);
+        self.add_bits(dag, of)?;
+        self.bits.get(&of).map(|bits| bits[0])
     }
 
-    /// How many expressions have clauses.
+    /// How many gates there are.
     pub fn size(&self) -> usize {
-        self.bits.len()
+        self.gates.len()
     }
 
     /// Looks for an input on which all assumptions hold.
     pub fn solve(&mut self, assumptions: &[Lit], end: Instant) -> Answer {
-        self.solver.cb_mut().0 = Some(end);
+        self.solver.cb_mut().end = Some(end);
         let result = self.solver.solve_limited(assumptions);
         if result == lbool::TRUE {
             let bit = |lit: Lit| self.solver.value_lit(lit) == lbool::TRUE;
@@ -98,10 +109,11 @@ impl Circuit {
         }
     }
 
-    /// The bits of an expression, lowest first.
-    fn of(&mut self, dag: &Dag, of: Expr) -> Vec<Lit> {
+    /// Makes the bits of an expression.
+    fn add_bits(&mut self, dag: &Dag, of: Expr) -> Option<()> {
         // Without recursion over the depth of the expression, which a loop of the target can make as large as it likes.
         let mut waiting = vec![of];
+        let mut made = 0;
         while let Some(&next) = waiting.last() {
             if self.bits.contains_key(&next) {
                 waiting.pop();
@@ -110,12 +122,18 @@ impl Circuit {
             let before = waiting.len();
             waiting.extend(dag.operands(next).filter(|it| !self.bits.contains_key(it)));
             if waiting.len() == before {
+                made += 1;
+                if self.gates.len() > self.most_gates
+                    || made % BETWEEN_STOPS == 0 && self.solver.cb().stop()
+                {
+                    return None;
+                }
                 let bits = self.blast(dag, next);
                 self.bits.insert(next, bits);
                 waiting.pop();
             }
         }
-        self.bits[&of].clone()
+        Some(())
     }
 
     /// The bits of an expression whose operands have theirs.
@@ -426,5 +444,39 @@ impl Circuit {
         let all_gone = self.any(&beyond);
         let nothing = vec![fill; width];
         self.mux_all(all_gone, &nothing, &bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn expressions_with_too_many_gates_have_no_literal() {
+        let mut dag = Dag::default();
+        let mut bytes = (0..8).map(|index| dag.variable(Variable(index), 3));
+        let first = bytes.next().unwrap();
+        let word = bytes.collect::<Vec<_>>().into_iter();
+        let word = word.fold(first, |low, high| dag.concat(high, low));
+        let mut value = word;
+        for step in 0..40 {
+            let product = dag.binary(BinaryOperation::Mul, value, word);
+            let constant = dag.constant(64, step);
+            value = dag.xor(product, constant);
+        }
+        let zero = dag.is_zero(value);
+        let mut circuit = Circuit::new(&|| false);
+        circuit.most_gates = 20_000;
+        let end = Instant::now() + Duration::from_secs(3600);
+        assert!(circuit.condition(&dag, zero, end).is_none());
+        assert!(circuit.size() < 60_000);
+        // What is small has one, and nothing has when it is to stop.
+        let small = dag.extract(word, 0, 1);
+        let mut circuit = Circuit::new(&|| false);
+        assert!(circuit.condition(&dag, small, end).is_some());
+        let mut circuit = Circuit::new(&|| true);
+        assert!(circuit.condition(&dag, zero, end).is_none());
     }
 }

@@ -65,11 +65,21 @@ struct Entry {
     fingerprint: u64,
 }
 
+/// How deep the extraction of bits goes into an expression, and how many parts of it one extraction looks at. Beyond that the bits are
+/// those of the expression as it is: for the solver it is the same, as an extraction has no clauses.
+const DEEPEST_EXTRACTION: u32 = 32;
+const MOST_EXTRACTIONS: u32 = 256;
+
 /// All expressions of one path.
 #[derive(Default)]
 pub struct Dag {
     entries: Vec<Entry>,
     known: FxHashMap<(Node, u32), Expr>,
+    /// What was extracted: without it, an expression whose parts are shared is gone through once for each way to a part.
+    extracted: FxHashMap<(Expr, u32, u32), Expr>,
+    /// How deep the extraction under way is, and how many parts it may still look at.
+    extraction_depth: u32,
+    extractions_left: u32,
 }
 
 /// Adds a word to a hash that is compared instead of what was hashed.
@@ -303,9 +313,38 @@ impl Dag {
         if low == 0 && width == from {
             return a;
         }
+        if let Some(&known) = self.extracted.get(&(a, low, width)) {
+            return known;
+        }
+        if self.extraction_depth == 0 {
+            self.extractions_left = MOST_EXTRACTIONS;
+        }
+        if self.extraction_depth == DEEPEST_EXTRACTION || self.extractions_left == 0 {
+            return self.plain_extract(a, low, width);
+        }
+        self.extraction_depth += 1;
+        self.extractions_left -= 1;
+        let extracted = self.extract_from_parts(a, low, width);
+        self.extraction_depth -= 1;
+        self.extracted.insert((a, low, width), extracted);
+        extracted
+    }
+
+    /// Bits of an expression as it is.
+    fn plain_extract(&mut self, a: Expr, low: u32, width: u32) -> Expr {
         let value = self.value(a) >> low;
         match self.node(a) {
             Node::Constant(constant) => self.constant(width, constant >> low),
+            Node::Extract(inner, start) => {
+                self.add(Node::Extract(inner, start + low), width, value)
+            }
+            _ => self.add(Node::Extract(a, low), width, value),
+        }
+    }
+
+    /// Bits of an expression, in terms of bits of its parts.
+    fn extract_from_parts(&mut self, a: Expr, low: u32, width: u32) -> Expr {
+        match self.node(a) {
             Node::Extract(inner, start) => self.extract(inner, start + low, width),
             Node::Binary(BinaryOperation::Concat, high, rest) => {
                 let split = self.width(rest);
@@ -354,7 +393,7 @@ impl Dag {
                 let y = self.extract(y, low, width);
                 self.select(condition, x, y)
             }
-            _ => self.add(Node::Extract(a, low), width, value),
+            _ => self.plain_extract(a, low, width),
         }
     }
 
@@ -473,6 +512,19 @@ impl Dag {
         found
     }
 
+    /// All variables that there are, in order.
+    pub fn all_variables(&self) -> Vec<Variable> {
+        let nodes = self.entries.iter();
+        let mut found: Vec<Variable> = nodes
+            .filter_map(|entry| match entry.node {
+                Node::Variable(variable) => Some(variable),
+                _ => None,
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
     /// The value of an expression if `leaf` has another one. `None` if the expression depends on variables in another way.
     pub fn value_if(&self, of: Expr, leaf: Expr, value: u128) -> Option<u128> {
         let mut known = FxHashMap::default();
@@ -522,3 +574,6 @@ impl Dag {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,9 @@ mod variables;
 
 pub use arch::replay;
 pub use expression::{BinaryOperation, Dag, Expr, Node, Variable};
-pub use path::{ConcretisationCause, Constraint, ConstraintKind, ReplayMismatch, ReplayedPath};
+pub use path::{
+    ConcretisationCause, Constraint, ConstraintKind, ReplayMismatch, ReplayQuestions, ReplayedPath,
+};
 pub use pm_code::{AnalysedFile, AnalysisError, PmOperationKind};
 pub use pm_guide::PmGuide;
 pub use recording::Damaged;

@@ -13,6 +13,8 @@ pub enum ConcretisationCause {
     Instruction,
     /// It is a part of an address.
     Address,
+    /// It is an argument of a system call.
+    SystemCall,
     /// It is the number of repetitions of a string instruction, or the distance of a shift that is modelled for known distances only.
     Count,
 }
@@ -64,6 +66,16 @@ pub struct ReplayMismatch {
     pub what: String,
 }
 
+/// A memory operand whose address is one of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TableLoad {
+    /// What is loaded.
+    pub entry: Expr,
+    pub address: Expr,
+    /// Whether the instruction has taken the entry. If not, the address is what it was.
+    pub is_used: bool,
+}
+
 /// The constraints of a path while it is replayed, and what could not be modelled.
 #[derive(Debug, Default)]
 pub struct PathBuilder {
@@ -73,11 +85,13 @@ pub struct PathBuilder {
     pub mismatches: Vec<ReplayMismatch>,
     /// Symbolic bytes that something else than the target has overwritten.
     pub overwritten: u64,
+    /// Symbolic bytes that the target has written to a file, a pipe or a socket, but for standard output and standard error.
+    pub sent: u64,
     /// Instructions with symbolic operands.
     pub symbolic_steps: u64,
     pub steps: u64,
-    /// What the memory operand of the current instruction is, if its address is one of a table.
-    pub(crate) table: Option<Expr>,
+    /// What the current instruction loads, if its address is one of a table.
+    pub(crate) table: Option<TableLoad>,
     /// The last instruction that belongs to the program itself.
     pub(crate) caller: u64,
 }
@@ -116,6 +130,17 @@ impl PathBuilder {
     }
 }
 
+/// What the caller of a replay knows of the target.
+#[derive(Clone, Copy)]
+pub struct ReplayQuestions<'a> {
+    /// Which bytes of the sources are symbolic, by the number of the source and the offset.
+    pub is_symbolic: &'a dyn Fn(u32, u64) -> bool,
+    /// Which code belongs to the program itself.
+    pub is_own: &'a dyn Fn(u64) -> bool,
+    /// Whether to stop here. The path is then cut off.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
 /// A path as it was replayed.
 pub struct ReplayedPath {
     pub dag: Dag,
@@ -123,6 +148,7 @@ pub struct ReplayedPath {
     pub concretised: BTreeMap<String, u64>,
     pub mismatches: Vec<ReplayMismatch>,
     pub overwritten: u64,
+    pub sent: u64,
     pub steps: u64,
     pub symbolic_steps: u64,
     /// Addresses of all instructions that were executed.
@@ -131,4 +157,6 @@ pub struct ReplayedPath {
     pub indirect: FxHashSet<(u64, u64)>,
     /// The bytes of memory that depend on the input at the end of the path.
     pub memory: FxHashMap<u64, Expr>,
+    /// Whether the rest of the path was left out, because it has too many expressions or replay was to stop.
+    pub is_cut_off: bool,
 }

@@ -37,6 +37,8 @@ pub struct CodeStep {
 pub struct PmGuide {
     nodes: FxHashMap<u64, usize>,
     steps: Vec<CodeStep>,
+    /// Calls, by where they return to.
+    calls: FxHashMap<u64, u64>,
     /// Targets of indirect branches, by their instructions.
     indirect: FxHashMap<u64, Vec<u64>>,
     /// Operations on persistent memory, and whether a path has reached them.
@@ -66,19 +68,28 @@ impl PmGuide {
             if step.modifies_pm || calls_pm {
                 self.operations.insert(step.pc, false);
             }
+            if let Some(returns_to) = step.next.filter(|_| step.is_call) {
+                self.calls.insert(returns_to, step.pc);
+            }
             self.nodes.insert(step.pc, self.steps.len());
             self.steps.push(step);
         }
         self.graph_changed();
     }
 
-    /// Adds the code of a file, with its operations. `bias` is what has to be added to addresses of the file where it is
-    /// mapped. Calls from one file to another are found by name.
-    pub fn add_code(&mut self, code: &AnalysedFile, bias: u64) {
+    /// Adds the code of a file, with its operations. `bias` is what its addresses are off by where it is mapped
+    /// ([`AnalysedFile::load_bias`]). Calls from one file to another are found by name. `modifies_pm` says whether the function that the
+    /// call before an address calls does; the analysis knows that of imported functions.
+    pub fn add_code(
+        &mut self,
+        code: &AnalysedFile,
+        bias: u64,
+        modifies_pm: &mut dyn FnMut(u64) -> bool,
+    ) {
         let found = &code.found;
         for &(start, end) in &found.functions {
             let bytes = code.image.bytes(start, end).unwrap_or_default();
-            self.add_function(start.wrapping_add(bias), bytes, &mut |_| false);
+            self.add_function(start.wrapping_add(bias), bytes, modifies_pm);
         }
         for &(pc, _) in &found.operations {
             let pc = pc.wrapping_add(bias);
@@ -111,6 +122,15 @@ impl PmGuide {
         for pc in pcs.into_iter().filter(|pc| self.nodes.contains_key(pc)) {
             self.is_current &= self.operations.insert(pc, true) == Some(true);
         }
+    }
+
+    /// A recording has shown calls that modify persistent memory, by where they return to.
+    pub fn add_calls(&mut self, returns_to: impl IntoIterator<Item = u64>) {
+        let returns_to = returns_to.into_iter();
+        let calls: Vec<u64> = returns_to
+            .filter_map(|at| self.calls.get(&at).copied())
+            .collect();
+        self.add_operations(calls);
     }
 
     /// A path has executed instructions, and gone from indirect branches to targets.
@@ -240,6 +260,16 @@ mod tests {
             (guide.priority(0), guide.priority(3)),
             (UNREACHED, UNREACHED)
         );
+    }
+
+    #[test]
+    fn a_call_that_a_recording_has_shown_is_an_operation() {
+        let mut guide = PmGuide::default();
+        // call +0; ret
+        guide.add_function(0, &[0xe8, 0, 0, 0, 0, 0xc3], &mut |_| false);
+        assert_eq!(guide.priority(0), 0);
+        guide.add_calls([5, 77]);
+        assert_eq!(guide.priority(0), REACHED);
     }
 
     #[test]

@@ -39,6 +39,7 @@ pub enum Record<'a> {
     Call {
         number: u32,
     },
+    Signal,
 }
 
 /// Bytes at an address.
@@ -148,6 +149,7 @@ impl<'a> Records<'a> {
                 self.take(48)?;
                 Record::Call { number }
             }
+            kind::SIGNAL => Record::Signal,
             _ => return None,
         })
     }

@@ -4,10 +4,16 @@
 //! others (slicing). Answers are remembered across paths: models as they are, contradictions as sets of constraints, which answer each
 //! query that contains one. If a branch contradicts earlier ones, these are left out one by one, as few as possible, or at last all
 //! (optimistic solving, QSYM): the input then leaves the path earlier, which the next recording shows.
+//!
+//! All queries for one branch share one time limit.
 
 use std::time::{Duration, Instant};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+
+mod variable_sets;
+
+use variable_sets::VariableSets;
 
 use crate::circuit::{Answer, Circuit};
 use crate::expression::{Dag, Expr, Variable, combine_hash};
@@ -22,8 +28,8 @@ pub enum Solution {
     Exact(Model),
     /// Earlier constraints were left out.
     Optimistic(Model),
-    /// No input takes the branch on this path.
-    Impossible,
+    /// No input takes the branch on this path: it contradicts these earlier constraints, or itself if there are none.
+    Impossible(Vec<usize>),
     TimedOut,
 }
 
@@ -45,6 +51,10 @@ pub struct Solver {
     time_limit: Duration,
     models: FxHashMap<u64, Model>,
     contradictions: FxHashMap<u64, Vec<FxHashSet<u64>>>,
+    /// How many bytes and constraints the answers have together.
+    remembered_size: usize,
+    /// When the queries for the present branch end.
+    end: Option<Instant>,
     pub statistics: SolverStatistics,
 }
 
@@ -52,53 +62,65 @@ pub struct Solver {
 const MOST_RELAXATIONS: u32 = 64;
 /// Contradictions that are remembered for one goal.
 const MOST_CONTRADICTIONS: usize = 64;
-/// Clauses are dropped when a path has this many expressions in the solver.
-const LARGE_CIRCUIT: usize = 400_000;
+/// Answers are forgotten when they have this many bytes and constraints together.
+const MOST_REMEMBERED: usize = 4 << 20;
+/// The clauses of a path are dropped when they have this many gates.
+const LARGE_CIRCUIT: usize = 1 << 19;
 
 /// The constraints of one path, ready for queries.
-pub struct PathConstraints {
+pub struct PathConstraints<'s> {
     dag: Dag,
     /// What holds on the path, each an expression of one bit.
     constraints: Vec<Expr>,
-    variables: Vec<Vec<Variable>>,
-    circuit: Circuit,
-    blasted: usize,
+    variables: VariableSets,
+    circuit: Circuit<'s>,
+    stop: &'s dyn Fn() -> bool,
 }
 
-impl PathConstraints {
-    pub fn new(dag: Dag, constraints: Vec<Expr>) -> Self {
-        let variables = constraints.iter().map(|&it| dag.variables(it)).collect();
+impl<'s> PathConstraints<'s> {
+    /// Queries end early once `stop` says so.
+    pub fn new(dag: Dag, constraints: Vec<Expr>, stop: &'s dyn Fn() -> bool) -> Self {
+        let variables = VariableSets::new(&dag, &constraints);
         Self {
             dag,
             constraints,
             variables,
-            circuit: Circuit::default(),
-            blasted: 0,
+            circuit: Circuit::new(stop),
+            stop,
         }
     }
 
-    /// The constraints before `index` that have to do with it.
-    fn slice(&self, index: usize) -> Vec<usize> {
-        let mut known: FxHashSet<Variable> = self.variables[index].iter().copied().collect();
-        let mut waiting: Vec<usize> = (0..index).collect();
-        let mut slice = Vec::new();
-        loop {
-            let before = slice.len();
-            waiting.retain(|&earlier| {
-                let shares = self.variables[earlier].iter().any(|it| known.contains(it));
-                if shares {
-                    known.extend(&self.variables[earlier]);
-                    slice.push(earlier);
-                }
-                !shares
-            });
-            if slice.len() == before {
-                slice.sort_unstable();
-                return slice;
-            }
+    /// The same for constraints that are the same function of the same variables.
+    fn fingerprint(&self, index: usize) -> u64 {
+        self.dag.fingerprint(self.constraints[index])
+    }
+
+    /// Asks the solver whether constraint `index` can be violated while those in `kept` hold. What the literals stand for comes with the
+    /// answer.
+    fn query(&mut self, kept: &[usize], index: usize, end: Instant) -> (Answer, LiteralMeaning) {
+        if self.circuit.size() > LARGE_CIRCUIT {
+            self.circuit = Circuit::new(self.stop);
         }
+        let mut meaning = FxHashMap::default();
+        let goal = self.constraints[index];
+        let Some(goal) = self.circuit.condition(&self.dag, goal, end) else {
+            return (Answer::TimedOut, meaning);
+        };
+        let mut assumptions = vec![!goal];
+        for &at in kept {
+            let holds = self.constraints[at];
+            let Some(literal) = self.circuit.condition(&self.dag, holds, end) else {
+                return (Answer::TimedOut, meaning);
+            };
+            meaning.entry(literal).or_insert(at);
+            assumptions.push(literal);
+        }
+        (self.circuit.solve(&assumptions, end), meaning)
     }
 }
+
+/// Constraints by their literals.
+type LiteralMeaning = FxHashMap<batsat::Lit, usize>;
 
 impl Solver {
     /// A solver whose queries end after a time.
@@ -110,25 +132,32 @@ impl Solver {
     }
 
     /// Looks for an input that violates constraint `index` of a path and keeps those before it, or as many of them as possible.
-    pub fn negate(&mut self, path: &mut PathConstraints, index: usize) -> Solution {
-        let mut kept = path.slice(index);
+    pub fn negate(&mut self, path: &mut PathConstraints<'_>, index: usize) -> Solution {
+        // The rest of the time is for the branch by itself.
+        self.end = Some(Instant::now() + self.time_limit * 3 / 4);
+        let mut kept = path.variables.slice(index);
         let mut left = MOST_RELAXATIONS;
-        let mut is_exact = true;
+        let mut first_core = None;
         loop {
             left = left.saturating_sub(1);
             match self.decide(path, &kept, index) {
-                Decision::Satisfiable(model) if is_exact => return Solution::Exact(model),
+                Decision::Satisfiable(model) if first_core.is_none() => {
+                    return Solution::Exact(model);
+                }
                 Decision::Satisfiable(model) => return Solution::Optimistic(model),
-                Decision::TimedOut if !is_exact => return Solution::Impossible,
-                Decision::TimedOut => return self.alone(path, index, Solution::TimedOut),
+                Decision::TimedOut => {
+                    let failed = first_core.map_or(Solution::TimedOut, Solution::Impossible);
+                    return self.alone(path, index, failed);
+                }
                 Decision::Contradiction(core) => {
                     let core = self.minimal(path, core, index, &mut left);
                     let freed = self.least_needed(path, &core, &kept, &mut left);
+                    let core = first_core.get_or_insert(core);
                     let Some(freed) = freed.filter(|_| left > 0) else {
-                        return self.alone(path, index, Solution::Impossible);
+                        let failed = Solution::Impossible(core.clone());
+                        return self.alone(path, index, failed);
                     };
                     kept.retain(|&at| at != freed);
-                    is_exact = false;
                 }
             }
         }
@@ -138,7 +167,7 @@ impl Solver {
     /// there is none.
     fn least_needed(
         &mut self,
-        path: &mut PathConstraints,
+        path: &mut PathConstraints<'_>,
         core: &[usize],
         kept: &[usize],
         left: &mut u32,
@@ -154,17 +183,24 @@ impl Solver {
     }
 
     /// The answer to the negated constraint by itself, or else `failed`.
-    fn alone(&mut self, path: &mut PathConstraints, index: usize, failed: Solution) -> Solution {
+    fn alone(
+        &mut self,
+        path: &mut PathConstraints<'_>,
+        index: usize,
+        failed: Solution,
+    ) -> Solution {
+        self.end = { self.end }.map(|end| end + self.time_limit / 4);
         match self.decide(path, &[], index) {
             Decision::Satisfiable(model) => Solution::Optimistic(model),
-            _ => failed,
+            Decision::Contradiction(_) => Solution::Impossible(Vec::new()),
+            Decision::TimedOut => failed,
         }
     }
 
     /// The part of a contradiction without which there is none, as far as `left` queries can show that.
     fn minimal(
         &mut self,
-        path: &mut PathConstraints,
+        path: &mut PathConstraints<'_>,
         core: Vec<usize>,
         index: usize,
         left: &mut u32,
@@ -184,14 +220,11 @@ impl Solver {
     }
 
     /// Decides whether constraint `index` can be violated while those in `kept` hold.
-    fn decide(&mut self, path: &mut PathConstraints, kept: &[usize], index: usize) -> Decision {
+    fn decide(&mut self, path: &mut PathConstraints<'_>, kept: &[usize], index: usize) -> Decision {
         self.statistics.queries += 1;
-        let goal = path.dag.fingerprint(path.constraints[index]);
-        let of = |at: usize| path.dag.fingerprint(path.constraints[at]);
-        let all: FxHashSet<u64> = kept.iter().map(|&at| of(at)).collect();
-        let key = { all.iter() }.fold(combine_hash(goal, 1), |key, &one| {
-            key.wrapping_add(combine_hash(one, 2))
-        });
+        let goal = path.fingerprint(index);
+        let all: FxHashSet<u64> = kept.iter().map(|&at| path.fingerprint(at)).collect();
+        let key = { all.iter() }.fold(combine_hash(goal, 1), |key, &one| key.wrapping_add(combine_hash(one, 2)));
         if let Some(model) = self.models.get(&key) {
             self.statistics.remembered += 1;
             return Decision::Satisfiable(model.clone());
@@ -199,33 +232,24 @@ impl Solver {
         let mut known = self.contradictions.get(&goal).into_iter().flatten();
         if let Some(core) = known.find(|core| core.is_subset(&all)) {
             self.statistics.remembered += 1;
-            let core = kept.iter().filter(|&&at| core.contains(&of(at)));
+            let core = kept
+                .iter()
+                .filter(|&&at| core.contains(&path.fingerprint(at)));
             return Decision::Contradiction(core.copied().collect());
         }
-        if path.blasted > LARGE_CIRCUIT {
-            path.circuit = Circuit::default();
-            path.blasted = 0;
-        }
         let started = Instant::now();
-        let before = path.circuit.size();
-        let mut assumptions = vec![!path.circuit.condition(&path.dag, path.constraints[index])];
-        let mut meaning = FxHashMap::default();
-        for &at in kept {
-            let literal = path.circuit.condition(&path.dag, path.constraints[at]);
-            meaning.entry(literal).or_insert(at);
-            assumptions.push(literal);
-        }
-        path.blasted += path.circuit.size() - before;
-        let answer = path.circuit.solve(&assumptions, started + self.time_limit);
+        let end = self.end.unwrap_or(started + self.time_limit);
+        let (answer, meaning) = path.query(kept, index, end);
         self.statistics.time += started.elapsed();
         match answer {
             Answer::Satisfiable(bytes) => {
                 self.statistics.satisfiable += 1;
                 let relevant: FxHashSet<Variable> = (kept.iter().chain([&index]))
-                    .flat_map(|&at| path.variables[at].iter().copied())
+                    .flat_map(|&at| path.variables.of(at).iter().copied())
                     .collect();
                 let bytes = bytes.into_iter();
                 let model: Model = bytes.filter(|(it, _)| relevant.contains(it)).collect();
+                self.make_room(model.len());
                 self.models.insert(key, model.clone());
                 Decision::Satisfiable(model)
             }
@@ -235,9 +259,10 @@ impl Solver {
                 let mut core: Vec<usize> = core.iter().filter_map(find).copied().collect();
                 core.sort_unstable();
                 core.dedup();
+                self.make_room(core.len());
                 let known = self.contradictions.entry(goal).or_default();
                 if known.len() < MOST_CONTRADICTIONS {
-                    known.push(core.iter().map(|&at| of(at)).collect());
+                    known.push(core.iter().map(|&at| path.fingerprint(at)).collect());
                 }
                 Decision::Contradiction(core)
             }
@@ -245,6 +270,16 @@ impl Solver {
                 self.statistics.timed_out += 1;
                 Decision::TimedOut
             }
+        }
+    }
+
+    /// Forgets all answers if there are too many with one more.
+    fn make_room(&mut self, size: usize) {
+        self.remembered_size += size + 1;
+        if self.remembered_size > MOST_REMEMBERED {
+            self.models.clear();
+            self.contradictions.clear();
+            self.remembered_size = size + 1;
         }
     }
 }

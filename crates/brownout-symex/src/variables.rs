@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::expression::Variable;
+use crate::expression::{Dag, Expr, Variable};
 
 /// Gives each symbolic byte of a source one variable, in all paths of a search.
 #[derive(Default)]
@@ -23,5 +23,26 @@ impl VariableTable {
     /// The source and the offset of a variable.
     pub fn byte(&self, variable: Variable) -> (u32, u64) {
         self.bytes[variable.0 as usize]
+    }
+}
+
+/// Which bytes of the sources are symbolic, and their variables.
+pub struct SymbolicSources<'a> {
+    pub variables: &'a mut VariableTable,
+    pub is_symbolic: &'a dyn Fn(u32, u64) -> bool,
+}
+
+impl SymbolicSources<'_> {
+    /// A byte of a source, with its value; `None` if it is not symbolic.
+    pub fn expression(
+        &mut self,
+        dag: &mut Dag,
+        (source, offset): (u32, u64),
+        value: u8,
+    ) -> Option<Expr> {
+        (self.is_symbolic)(source, offset).then(|| {
+            let variable = self.variables.variable(source, offset);
+            dag.variable(variable, value)
+        })
     }
 }

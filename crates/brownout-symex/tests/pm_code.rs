@@ -170,7 +170,7 @@ fn priorities_go_up_through_calls_and_branches() {
     };
     const BIAS: u64 = 0x5555_5555_4000;
     let mut guide = PmGuide::default();
-    guide.add_code(&code, BIAS);
+    guide.add_code(&code, BIAS, &mut |_| false);
     let mut priority = |name: &str| guide.priority(BIAS + address(name));
     assert_eq!(priority("say"), 0);
     assert!(priority("set") > 0);

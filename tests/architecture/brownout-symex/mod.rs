@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::path::ReplayedPath;
+use crate::path::{ReplayQuestions, ReplayedPath};
 use crate::pm_code::{CodeEffect, FileFacts, RegisterSet};
 use crate::pm_guide::CodeStep;
 use crate::recording::Damaged;
@@ -21,8 +21,7 @@ pub fn control_flow(_address: u64, _code: &[u8]) -> Vec<CodeStep> {
 pub fn replay(
     _records: &[u8],
     _variables: &mut VariableTable,
-    _is_symbolic: &dyn Fn(u32, u64) -> bool,
-    _is_own: &dyn Fn(u64) -> bool,
+    _questions: ReplayQuestions<'_>,
 ) -> Result<ReplayedPath, Damaged> {
     missing()
 }

@@ -6,7 +6,8 @@
 
 use anyhow::{Result, ensure};
 use brownout_symex::{
-    ConcretisationCause, Constraint, ConstraintKind, Dag, Expr, ReplayedPath, VariableTable, replay,
+    ConcretisationCause, Constraint, ConstraintKind, Dag, Expr, ReplayQuestions, ReplayedPath,
+    VariableTable, replay,
 };
 use iced_x86::Code;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -133,7 +134,12 @@ pub fn run(host: &Host, seed: u64, count: usize, content: &Content<'_>) -> Resul
     );
     let mut variables = VariableTable::default();
     let is_symbolic = |_, offset: u64| inputs.is_symbolic.get(offset as usize) == Some(&true);
-    let path = replay(&records, &mut variables, &is_symbolic, &|_| true)?;
+    let questions = ReplayQuestions {
+        is_symbolic: &is_symbolic,
+        is_own: &|_| true,
+        stop: &|| false,
+    };
+    let path = replay(&records, &mut variables, questions)?;
     let mut judge = Judge::new(&path, &mut variables, &inputs, [&native, &other]);
     cases
         .iter()

@@ -67,10 +67,15 @@ impl Used {
                 self.memory |= 1 << part;
             }
         }
-        if insn.is_string_instruction() {
+        if insn.is_string_instruction() || has_index(insn) {
             self.memory = (1 << (MEMORY_BYTES / 16)) - 1;
         }
     }
+}
+
+/// Whether the memory operand is at an index that depends on the input.
+fn has_index(insn: &Instruction) -> bool {
+    used_memory(insn) && insn.memory_index() != Register::None
 }
 
 fn used_memory(insn: &Instruction) -> bool {
@@ -121,6 +126,19 @@ pub fn undefined_flags(insn: &Instruction) -> u32 {
     insn.rflags_undefined() | special
 }
 
+/// The undefined flags after an instruction, if `before` were undefined. A shift by zero keeps all flags.
+fn undefined_after(before: u32, insn: &Instruction) -> u32 {
+    let last = insn.op_count().saturating_sub(1);
+    let may_keep = insn.op_count() > 0
+        && insn.op_kind(last) == OpKind::Register
+        && insn.op_register(last) == Register::CL;
+    let kept = match may_keep {
+        true => before,
+        false => before & !insn.rflags_modified(),
+    };
+    kept | undefined_flags(insn)
+}
+
 impl Case {
     /// Appends a case of one instruction. `None` if the choice of operands did not fit together.
     pub fn of_instruction(
@@ -138,7 +156,10 @@ impl Case {
             return None;
         }
         place(random, &mut insn, number);
-        let preparation = prepare::of(random, &mut insn, number)?;
+        let mut preparation = prepare::of(random, &mut insn, number)?;
+        if preparation.is_empty() && random.chance(15) {
+            prepare::add_index(random, &mut insn, &mut preparation)?;
+        }
         Self::append(random, assembly, number, &[insn], &preparation)
     }
 
@@ -167,7 +188,7 @@ impl Case {
                 continue;
             }
             // An undefined flag that another instruction may keep stays undefined.
-            undefined = undefined & !insn.rflags_modified() | undefined_flags(&insn);
+            undefined = undefined_after(undefined, &insn);
             insns.push(insn);
         }
         Self::append(random, assembly, number, &insns, &Preparation::default())
@@ -215,9 +236,7 @@ impl Case {
             assembly.code.truncate(length);
             return None;
         }
-        let undefined = all().fold(0, |undefined, insn| {
-            undefined & !insn.rflags_modified() | undefined_flags(insn)
-        });
+        let undefined = all().fold(0, undefined_after);
         let outputs = store(assembly, number, &used, undefined);
         let titles: Vec<String> = all().map(ToString::to_string).collect();
         Some(Case {

@@ -24,6 +24,7 @@ use crate::host::Host;
 
 const USAGE: &str = "\
 semantics SEED INSTRUCTIONS SEQUENCES   compare as many cases of one instruction, and as many of several; exit 1 if any differs
+semantics SEED modelled SEQUENCES       the same, with each form that is modelled once
 ";
 /// Cases of one run of the host.
 const BATCH: usize = 1000;
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
 fn run() -> Result<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [seed, instructions, sequences] = &words[..] else {
-        bail!("not three numbers\n{USAGE}");
+        bail!("not three words\n{USAGE}");
     };
     let number = |word: &String| {
         word.parse()
@@ -49,7 +50,13 @@ fn run() -> Result<ExitCode> {
     };
     let seed: u64 = seed.parse().context("not a seed")?;
     let mut comparison = Comparison::new(Host::compile()?, seed);
-    comparison.instructions(&forms::all(), number(instructions)?)?;
+    match instructions.as_str() {
+        "modelled" => {
+            let codes = modelled_forms();
+            comparison.instructions(&codes, codes.len())?;
+        }
+        _ => comparison.instructions(&forms::all(), number(instructions)?)?,
+    }
     comparison.sequences(number(sequences)?)?;
     for failure in &comparison.failures {
         println!("{failure}\n");
@@ -70,6 +77,12 @@ fn run() -> Result<ExitCode> {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
     }
+}
+
+fn modelled_forms() -> Vec<Code> {
+    let mut codes = forms::all();
+    codes.retain(|&code| modelled::is_modelled(code));
+    codes
 }
 
 /// A comparison by many batches.
@@ -142,9 +155,7 @@ impl Comparison {
 
 #[test]
 fn replay_computes_what_the_processor_does() {
-    let mut codes = forms::all();
-    codes.retain(|&code| modelled::is_modelled(code));
-    let codes: Vec<Code> = codes.into_iter().step_by(4).collect();
+    let codes: Vec<Code> = modelled_forms().into_iter().step_by(4).collect();
     let mut comparison = Comparison::new(Host::compile().unwrap(), 1);
     comparison.instructions(&codes, codes.len()).unwrap();
     comparison.sequences(40).unwrap();

@@ -21,7 +21,8 @@ const MODELLED: &str = "
     movdqa movdqu movhlps movhpd movhps movlhps movlpd movlps movmskpd movmskps movntdq movntdqa movnti movntps movq
     movsb movsd movshdup movsldup movsq movss movsw movsx movsxd movupd movups movzx mul mulx neg not or orpd orps pabsb
     pabsd pabsw packssdw packsswb packusdw packuswb paddb paddd paddq paddsb paddsw paddusb paddusw paddw palignr pand
-    pandn pavgb pavgw pblendvb pblendw pcmpeqb pcmpeqd pcmpeqq pcmpeqw pcmpgtb pcmpgtd pcmpgtq pcmpgtw pextrb pextrd
+    pandn pavgb pavgw pblendvb pblendw pcmpeqb pcmpeqd pcmpeqq pcmpeqw pcmpestri pcmpestrm
+    pcmpgtb pcmpgtd pcmpgtq pcmpgtw pcmpistri pcmpistrm pextrb pextrd
     pextrq pextrw phaddd phaddw phsubd phsubw pinsrb pinsrd pinsrq pinsrw pmaddwd pmaxsb pmaxsd pmaxsw pmaxub pmaxud
     pmaxuw pminsb pminsd pminsw pminub pminud pminuw pmovmskb pmovsxbd pmovsxbq pmovsxbw pmovsxdq pmovsxwd pmovsxwq
     pmovzxbd pmovzxbq pmovzxbw pmovzxdq pmovzxwd pmovzxwq pmuldq pmulhuw pmulhw pmulld pmullw pmuludq pop popcnt por
@@ -35,7 +36,8 @@ const MODELLED: &str = "
     vmovdqu8 vmovhlps vmovhpd vmovhps vmovlhps vmovlpd vmovlps vmovmskpd vmovmskps vmovntdq vmovntdqa vmovntps vmovq
     vmovshdup vmovsldup vmovupd vmovups vorpd vorps vpabsb vpabsd vpabsq vpabsw vpackssdw vpacksswb vpackusdw vpackuswb
     vpaddb vpaddd vpaddq vpaddsb vpaddsw vpaddusb vpaddusw vpaddw vpalignr vpand vpandd vpandn vpandnd vpandnq vpandq
-    vpavgb vpavgw vpblendd vpblendvb vpblendw vpcmpb vpcmpd vpcmpeqb vpcmpeqd vpcmpeqq vpcmpeqw vpcmpgtb vpcmpgtd
+    vpavgb vpavgw vpblendd vpblendvb vpblendw vpcmpb vpcmpd vpcmpeqb vpcmpeqd vpcmpeqq vpcmpeqw vpcmpestri vpcmpestrm vpcmpistri
+    vpcmpistrm vpcmpgtb vpcmpgtd
     vpcmpgtq vpcmpgtw vpcmpq vpcmpub vpcmpud vpcmpuq vpcmpuw vpcmpw vpextrb vpextrd vpextrq vpextrw vphaddd vphaddw
     vphsubd vphsubw vpinsrb vpinsrd vpinsrq vpinsrw vpmaddwd vpmaxsb vpmaxsd vpmaxsq vpmaxsw vpmaxub vpmaxud vpmaxuq
     vpmaxuw vpminsb vpminsd vpminsq vpminsw vpminub vpminud vpminuq vpminuw vpmovb2m vpmovd2m vpmovmskb vpmovq2m

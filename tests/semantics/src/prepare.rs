@@ -110,6 +110,27 @@ pub fn of(random: &mut SeededRandom, insn: &mut Instruction, number: usize) -> O
     Some(needs)
 }
 
+/// Lets the address of a memory operand depend on the input: a small index is added, so that it is one of a table.
+pub fn add_index(
+    random: &mut SeededRandom,
+    insn: &mut Instruction,
+    needs: &mut Preparation,
+) -> Option<()> {
+    const LARGEST: i32 = 7;
+    let is_placed = insn.memory_base() == Register::R15 && insn.memory_index() == Register::None;
+    let is_far = matches!(
+        insn.mnemonic(),
+        Mnemonic::Bt | Mnemonic::Bts | Mnemonic::Btr | Mnemonic::Btc
+    );
+    if is_placed && !is_far && insn.memory_size().size() < 16 {
+        let index = random.pick(&POOL);
+        let small = with_immediate(Code::And_rm64_imm8, index, LARGEST)?;
+        needs.before.push(small);
+        insn.set_memory_index(index);
+    }
+    Some(())
+}
+
 fn with_immediate(code: Code, register: Register, value: i32) -> Option<Instruction> {
     Instruction::with2(code, register, value).ok()
 }

@@ -35,6 +35,18 @@ use std::time::Duration;
 
 use brownout_recovery::StartString;
 
+/// Which directions are tried first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SearchOrder {
+    /// Those that lead to most code which modifies persistent memory.
+    #[default]
+    Pm,
+    /// Those that no path has taken that often.
+    Coverage,
+    /// Any.
+    Random,
+}
+
 /// How symbolic workers search.
 #[derive(Clone, Debug)]
 pub struct SymbolicOptions {
@@ -44,6 +56,7 @@ pub struct SymbolicOptions {
     pub workers: usize,
     /// How long one query of the solver may take.
     pub query_time: Duration,
+    pub order: SearchOrder,
     /// Inputs that are read to their end are tried with more bytes, up to this length.
     pub longest_input: usize,
 }

@@ -1,10 +1,11 @@
 //! The code of the target, and how much persistent memory it leads to (`brownout_symex::PmGuide`, Agamotto §2.4.3).
 //!
-//! The functions of each module that a path has loaded are added to the guide, but for C libraries and language runtimes: everything calls
-//! them, and what they copy and print is rarely persistent. Calls of libraries for persistent memory, and of `msync`, are operations by
-//! their names.
+//! The code of each module that a path has loaded is analysed (`brownout_symex::AnalysedFile`) and added to the guide, but for C libraries
+//! and language runtimes: everything calls them, and what they copy and print is rarely persistent. Calls of libraries for persistent
+//! memory, and of `msync`, are operations by their names, also in programs that are linked statically. What the analysis of a file has
+//! found is kept in the results directory, and in memory for the modules of later paths.
 //!
-//! Can miss: code without symbols; operations in functions that are not called by name, until a path has reached them.
+//! Can miss: code without symbols and unwind tables; stores that the analysis misses (see there), until a path has reached them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use brownout_libraries::{FrameNames, Owner, is_library_module, is_sync_function};
 use brownout_recovery::{LoadedModule, PathObservation};
 use brownout_symbols::{FileOffset, ModuleId, Probe, Symbolizer};
-use brownout_symex::{Constraint, ConstraintKind, PmGuide, ReplayedPath};
+use brownout_symex::{AnalysedFile, Constraint, ConstraintKind, PmGuide, ReplayedPath};
 
 /// A source line with operations on persistent memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct PmProgress {
 #[derive(Default)]
 pub struct ProgramGuide {
     guide: PmGuide,
+    /// The directory in which analyses are kept.
+    analyses: Option<PathBuf>,
     symbolizer: Symbolizer,
     modules: Vec<(LoadedModule, ModuleId)>,
 }
@@ -67,42 +70,48 @@ fn modifies_pm(function: &str) -> bool {
 }
 
 impl ProgramGuide {
+    /// A guide that keeps what it finds in a directory.
+    pub fn in_directory(analyses: PathBuf) -> Self {
+        Self {
+            analyses: Some(analyses),
+            ..Self::default()
+        }
+    }
+
     /// Adds modules that are not known, and what a run has shown about persistent memory.
     pub fn observe(&mut self, observation: &PathObservation) {
         for module in &observation.modules {
             if !self.modules.iter().any(|(known, _)| known == module) {
-                self.add_module(module, &observation.calls);
+                self.add_module(module);
             }
         }
-        let operations = observation.operations.iter().copied();
-        self.guide.add_operations(operations);
+        self.guide
+            .add_operations(observation.operations.iter().copied());
+        self.guide.add_calls(observation.calls.iter().copied());
     }
 
-    fn add_module(&mut self, module: &LoadedModule, observed: &[u64]) {
+    fn add_module(&mut self, module: &LoadedModule) {
         let id = self.symbolizer.add_module(&module.path, None);
         self.modules.push((module.clone(), id));
         if is_left_out(&module.path) {
             return;
         }
-        // A file that cannot be read has no functions either.
-        let file = std::fs::read(&module.path).unwrap_or_default();
-        let mapped = module.file_offset..module.file_offset.saturating_add(module.len);
-        for function in self.symbolizer.functions(id) {
-            let code = (function.code.start as usize)..(function.code.end as usize);
-            let (true, Some(bytes)) = (mapped.contains(&function.code.start), file.get(code))
-            else {
-                continue;
-            };
-            let offset = function.code.start - module.file_offset;
-            let symbolizer = &mut self.symbolizer;
-            let mut is_operation = |returns_to: u64| {
-                let at = returns_to.wrapping_sub(module.address) + module.file_offset;
-                let callee = symbolizer.callee(id, FileOffset(at));
-                observed.contains(&returns_to) || callee.is_some_and(|name| modifies_pm(&name))
-            };
-            let address = module.address + offset;
-            self.guide.add_function(address, bytes, &mut is_operation);
-        }
+        // What is no file that can be analysed, like the code that the kernel maps, is not a part of the program.
+        let Ok(code) = AnalysedFile::of_file(&module.path, self.analyses.as_deref()) else {
+            return;
+        };
+        let Some(bias) = code.load_bias(module.address, module.file_offset) else {
+            return;
+        };
+        let symbolizer = &mut self.symbolizer;
+        let mut is_operation = |returns_to: u64| {
+            let at = returns_to
+                .wrapping_sub(module.address)
+                .wrapping_add(module.file_offset);
+            let callee = symbolizer.callee(id, FileOffset(at));
+            callee.is_some_and(|name| modifies_pm(&name))
+        };
+        self.guide.add_code(&code, bias, &mut is_operation);
     }
 
     /// A path was replayed.

@@ -5,9 +5,14 @@
 //! the order of how much persistent memory their last direction leads to; those that lead to none come last and are not discarded. Among
 //! equals, those come first whose executions have shown something new, then those with a direction that no path has made that often, so
 //! that loops are entered one iteration further before everything else about the last one is tried.
+//!
+//! The directions of one path are tried only as long as no test case that waits has a better one. Then the path waits, too, with the
+//! priority of its best direction that was not tried. Nobody knows the directions of seeds and of what other workers have found before
+//! these are replayed: they take turns with the others.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +24,9 @@ use super::path_directions::{Direction, PathDirections, Prediction, path_hash};
 use super::program_guide::ProgramGuide;
 use crate::feedback::Novelty;
 use crate::image::ImageId;
+
+/// The priority of test cases that were not solved for a direction: seeds, and what other workers have found.
+pub const UNGUIDED: u64 = u64::MAX;
 
 /// A test case that waits to be executed symbolically.
 #[derive(Clone, Debug)]
@@ -109,8 +117,10 @@ pub struct SymbolicFigures {
     pub first_mismatch: Option<String>,
     /// Recordings that could not be read.
     pub damaged: u64,
-    /// Values that were made concrete.
-    pub concretised: u64,
+    /// Values that were made concrete, by cause.
+    pub concretised: BTreeMap<String, u64>,
+    /// Symbolic bytes that the target has written to files, pipes and sockets.
+    pub sent: u64,
     /// Symbolic bytes that something else than the target has overwritten.
     pub overwritten: u64,
     /// Processes that read symbolic bytes and were not followed.
@@ -135,6 +145,10 @@ impl SymbolicFigures {
 #[derive(Default)]
 pub struct SearchState {
     queue: BinaryHeap<Waiting>,
+    /// Test cases whose directions are not known.
+    unguided: BinaryHeap<Waiting>,
+    /// Whether it is the turn of one of these.
+    is_turn_of_unguided: bool,
     next: u64,
     /// Turns that were tried, paths that were seen, and test cases that were queued.
     tried: FxHashSet<u64>,
@@ -157,6 +171,14 @@ pub struct SearchState {
 pub struct SymbolicSearch(Mutex<SearchState>);
 
 impl SymbolicSearch {
+    /// A search that keeps analyses of code in a directory.
+    pub fn in_directory(analyses: PathBuf) -> Self {
+        Self(Mutex::new(SearchState {
+            guide: ProgramGuide::in_directory(analyses),
+            ..SearchState::default()
+        }))
+    }
+
     pub fn lock(&self) -> MutexGuard<'_, SearchState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,15 +217,31 @@ impl SearchState {
     }
 
     pub fn push(&mut self, waiting: Waiting) {
-        self.queue.push(waiting);
-        self.figures.waiting = self.queue.len();
+        match waiting.rank.priority {
+            UNGUIDED => self.unguided.push(waiting),
+            _ => self.queue.push(waiting),
+        }
+        self.count_waiting();
+    }
+
+    fn count_waiting(&mut self) {
+        self.figures.waiting = self.queue.len() + self.unguided.len();
+    }
+
+    /// Whether a test case waits with a direction that has a higher priority.
+    pub fn has_better(&self, priority: u64) -> bool {
+        { self.queue.peek() }.is_some_and(|first| first.rank.priority > priority)
     }
 
     /// Takes the next test case. The worker has it until [`finished`](Self::finished).
     pub fn take(&mut self) -> Option<Waiting> {
-        let taken = self.queue.pop();
+        self.is_turn_of_unguided = !self.is_turn_of_unguided;
+        let taken = match self.is_turn_of_unguided {
+            true => self.unguided.pop().or_else(|| self.queue.pop()),
+            false => self.queue.pop().or_else(|| self.unguided.pop()),
+        };
         self.working += usize::from(taken.is_some());
-        self.figures.waiting = self.queue.len();
+        self.count_waiting();
         taken
     }
 
@@ -213,7 +251,7 @@ impl SearchState {
 
     /// Whether no worker has a test case that could lead to others.
     pub fn is_idle(&self) -> bool {
-        self.working == 0 && self.queue.is_empty()
+        self.working == 0 && self.figures.waiting == 0
     }
 
     /// Notes a path on an image. False if it was seen before.
@@ -285,6 +323,30 @@ mod tests {
         assert!(!state.is_idle());
         (0..5).for_each(|_| state.finished());
         assert!(state.is_idle());
+    }
+
+    #[test]
+    fn a_path_waits_while_another_has_a_better_direction() {
+        let mut state = SearchState::default();
+        assert!(!state.has_better(0));
+        waiting(&mut state, b"seed", UNGUIDED, Novelty::Nothing);
+        assert!(!state.has_better(0), "its directions are not known");
+        waiting(&mut state, b"some", 16, Novelty::Nothing);
+        assert!(state.has_better(0) && state.has_better(15) && !state.has_better(16));
+    }
+
+    #[test]
+    fn what_was_not_replayed_takes_turns_with_what_was_solved() {
+        let mut state = SearchState::default();
+        for input in [b"1", b"2", b"3"] {
+            waiting(&mut state, input, UNGUIDED, Novelty::Nothing);
+        }
+        waiting(&mut state, b"solved", 0, Novelty::Nothing);
+        assert_eq!(state.figures.waiting, 4);
+        let order: Vec<Vec<u8>> = std::iter::from_fn(|| state.take())
+            .map(|waiting| waiting.input)
+            .collect();
+        assert_eq!(order, [&b"1"[..], b"solved", b"2", b"3"]);
     }
 
     #[test]

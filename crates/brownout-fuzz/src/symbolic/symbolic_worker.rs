@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use brownout_recovery::SymbolicInput;
 use brownout_symex::{
-    Constraint, ConstraintKind, Model, PathConstraints, ReplayedPath, Solution, Solver,
-    VariableTable, replay,
+    Constraint, ConstraintKind, Model, PathConstraints, ReplayQuestions, ReplayedPath, Solution,
+    Solver, VariableTable, replay,
 };
 
 use super::branches::UnsolvedCause;
 use super::path_directions::{Direction, PathDirections, Prediction, path_hash};
 use super::program_guide::is_own;
-use super::search::{SearchState, Waiting};
+use super::search::{SearchState, UNGUIDED, Waiting};
 use super::symbolic_bytes::{SymbolicBytes, SymbolicKind};
-use super::{SymbolicOptions, SymbolicSearch};
+use super::{SearchOrder, SymbolicOptions, SymbolicSearch};
 use crate::campaign::FuzzCampaign;
 use crate::error::FuzzError;
 use crate::feedback::Novelty;
@@ -28,8 +28,6 @@ use crate::worker::{UntriedCase, Worker};
 
 /// Turns of one path that are tried before another test case is taken.
 const MOST_DIRECTIONS: usize = 64;
-/// The priority of test cases that were not solved for a direction: seeds, and what other workers have found.
-const UNGUIDED: u64 = u64::MAX;
 /// How long an idle worker waits for others.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Crash images that are tried after each test case, and at a time if no test case waits.
@@ -65,6 +63,8 @@ struct Candidate {
     constraint: usize,
     priority: u64,
     is_fresh: bool,
+    /// What the search knows it by once it was tried.
+    key: u64,
 }
 
 impl<'a> SymbolicWorker<'a> {
@@ -223,12 +223,12 @@ impl<'a> SymbolicWorker<'a> {
             input.is_some_and(|input| is_symbolic(sources, input, offset, &files))
         };
         let started = Instant::now();
-        let path = replay(
-            &recorded.records,
-            &mut self.variables,
-            &is_symbolic,
-            &is_own_code,
-        );
+        let questions = ReplayQuestions {
+            is_symbolic: &is_symbolic,
+            is_own: &is_own_code,
+            stop: &|| self.campaign.is_over(),
+        };
+        let path = replay(&recorded.records, &mut self.variables, questions);
         let replay_time = started.elapsed();
         let mut state = self.search.lock();
         state.guide.observe(observation);
@@ -236,7 +236,8 @@ impl<'a> SymbolicWorker<'a> {
         figures.record_time += record_time;
         figures.replay_time += replay_time;
         figures.executions += 1;
-        figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out);
+        let is_cut_off = path.as_ref().is_ok_and(|path| path.is_cut_off);
+        figures.cut_off += u64::from(observation.is_cut_off || observation.timed_out || is_cut_off);
         figures.other_processes += u64::from(observation.other_processes);
         let Ok(path) = path else {
             figures.damaged += 1;
@@ -260,16 +261,22 @@ impl<'a> SymbolicWorker<'a> {
             Some(false) => 0,
             _ => waiting.bound,
         };
-        let (candidates, left) = candidates(&mut state, &path, &directions, (bound, waiting.image));
+        let order = self.options.order;
+        let candidates = candidates(
+            &mut state,
+            &path,
+            &directions,
+            (bound, waiting.image),
+            order,
+        );
         drop(state);
         let explored = Explored {
             waiting,
             content: &content,
             inputs: &inputs,
         };
-        self.solve(&explored, path, candidates)?;
-        if let Some(priority) = left {
-            self.put_off(waiting, priority);
+        if let Some(left) = self.solve(&explored, path, &directions, candidates)? {
+            self.put_off(waiting, bound, left);
         }
         if waiting.rank.generation() == 0 {
             self.lengthen(waiting, most_read.get());
@@ -305,22 +312,43 @@ impl<'a> SymbolicWorker<'a> {
         inputs
     }
 
-    /// Solves for the candidates, and runs what was solved.
+    /// Solves for the candidates in their order, and runs what was solved, until another test case has a better direction or there were
+    /// many. The priority of the first one that was left out, if there is one.
     fn solve(
         &mut self,
         explored: &Explored<'_>,
         path: ReplayedPath,
+        directions: &PathDirections,
         candidates: Vec<Candidate>,
-    ) -> Result<(), FuzzError> {
+    ) -> Result<Option<u64>, FuzzError> {
         let ReplayedPath {
             dag, constraints, ..
         } = path;
         let holds = constraints.iter().map(|constraint| constraint.holds);
-        let mut queries = PathConstraints::new(dag, holds.collect());
-        for candidate in candidates {
+        let campaign = self.campaign;
+        let stop = || campaign.is_over();
+        let mut queries = PathConstraints::new(dag, holds.collect(), &stop);
+        let mut tried = 0;
+        for mut candidate in candidates {
             if self.campaign.is_over() {
-                return Ok(());
+                return Ok(None);
             }
+            {
+                let mut state = self.search.lock();
+                if state.was_tried(candidate.key) {
+                    continue;
+                }
+                // In a random order, nothing is better.
+                let is_guided = self.options.order != SearchOrder::Random;
+                let has_better = is_guided && state.has_better(candidate.priority);
+                if tried == MOST_DIRECTIONS || has_better {
+                    return Ok(Some(candidate.priority));
+                }
+                state.is_untried(candidate.key);
+                let made = &directions.directions()[candidate.prediction.number];
+                candidate.is_fresh = state.freshen(made.direction.other(), made.other_bucket);
+            }
+            tried += 1;
             let before = self.solver.statistics;
             let solution = self.solver.negate(&mut queries, candidate.constraint);
             let mut state = self.search.lock();
@@ -333,9 +361,9 @@ impl<'a> SymbolicWorker<'a> {
                     state.branches.note(constraint, UnsolvedCause::TimedOut);
                     continue;
                 }
-                _ => {
-                    let earlier = &constraints[..candidate.constraint];
-                    state.branches.note(constraint, impossible(earlier));
+                Solution::Impossible(core) => {
+                    let core = core.into_iter().map(|at| &constraints[at]);
+                    state.branches.note(constraint, impossible(core));
                     continue;
                 }
             };
@@ -344,7 +372,7 @@ impl<'a> SymbolicWorker<'a> {
             drop(state);
             self.run_solved(explored, &candidate, constraint, (&model, is_exact))?;
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Runs a solved input, and queues it.
@@ -421,7 +449,7 @@ impl<'a> SymbolicWorker<'a> {
     }
 
     /// Queues a test case again for the directions that were not tried.
-    fn put_off(&self, waiting: &Waiting, priority: u64) {
+    fn put_off(&self, waiting: &Waiting, bound: usize, priority: u64) {
         let mut state = self.search.lock();
         let rank = state.rank(
             (priority, false),
@@ -429,6 +457,7 @@ impl<'a> SymbolicWorker<'a> {
             waiting.rank.generation(),
         );
         state.push(Waiting {
+            bound,
             prediction: None,
             goal: None,
             is_continued: true,
@@ -500,11 +529,11 @@ fn is_symbolic(
     { sources.iter().filter(is_of) }.any(|source| source.contains(offset))
 }
 
-/// Why no input takes a branch behind these constraints.
-fn impossible(earlier: &[Constraint]) -> UnsolvedCause {
+/// Why no input takes a branch that contradicts these constraints.
+fn impossible<'c>(core: impl Iterator<Item = &'c Constraint>) -> UnsolvedCause {
     let is_concretised =
         |constraint: &Constraint| matches!(constraint.kind, ConstraintKind::Concretised(_));
-    match earlier.iter().any(is_concretised) {
+    match { core }.any(is_concretised) {
         true => UnsolvedCause::Concretised,
         false => UnsolvedCause::Impossible,
     }
@@ -522,7 +551,10 @@ fn note(state: &mut SearchState, path: &ReplayedPath, followed: Option<bool>) {
     figures.symbolic_steps += path.symbolic_steps;
     figures.mismatches += path.mismatches.len() as u64;
     figures.first_mismatch = figures.first_mismatch.take().or(first);
-    figures.concretised += path.concretised.values().sum::<u64>();
+    for (cause, count) in &path.concretised {
+        *figures.concretised.entry(cause.clone()).or_default() += count;
+    }
+    figures.sent += path.sent;
     figures.overwritten += path.overwritten;
     match followed {
         Some(true) => figures.followed += 1,
@@ -531,16 +563,23 @@ fn note(state: &mut SearchState, path: &ReplayedPath, followed: Option<bool>) {
     }
 }
 
-/// The directions of a path that were not tried, those first that lead to most persistent memory. If there are too many, also the priority
-/// of the next one.
+/// The directions of a path that were not tried, in the order in which they are to be.
 fn candidates(
     state: &mut SearchState,
     path: &ReplayedPath,
     directions: &PathDirections,
     (bound, image): (usize, ImageId),
-) -> (Vec<Candidate>, Option<u64>) {
+    order: SearchOrder,
+) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     for (number, made) in directions.directions().iter().enumerate().skip(bound) {
+        let Direction { pc, way } = made.direction;
+        let key = [pc, way, image.0 as u64];
+        let key = key.into_iter().fold(made.before, mix);
+        if state.was_tried(key) {
+            continue;
+        }
+        let is_fresh = state.is_fresh(made.direction.other(), made.other_bucket);
         candidates.push(Candidate {
             prediction: Prediction {
                 number,
@@ -548,30 +587,21 @@ fn candidates(
                 before: made.before,
             },
             constraint: made.constraint,
-            priority: state.guide.priority(&path.constraints[made.constraint]),
-            is_fresh: state.is_fresh(made.direction.other(), made.other_bucket),
+            priority: match order {
+                SearchOrder::Pm => state.guide.priority(&path.constraints[made.constraint]),
+                SearchOrder::Coverage => u64::from(is_fresh),
+                SearchOrder::Random => random_priority(key),
+            },
+            is_fresh,
+            key,
         });
     }
     candidates.sort_by_key(|candidate| std::cmp::Reverse((candidate.priority, candidate.is_fresh)));
-    let mut taken = 0;
-    let mut left = None;
-    candidates.retain(|candidate| {
-        let Direction { pc, way } = candidate.prediction.direction;
-        let key = [pc, way, image.0 as u64];
-        let key = key.into_iter().fold(candidate.prediction.before, path_hash);
-        if taken == MOST_DIRECTIONS {
-            if left.is_none() && !state.was_tried(key) {
-                left = Some(candidate.priority);
-            }
-            return false;
-        }
-        let is_untried = state.is_untried(key);
-        taken += usize::from(is_untried);
-        is_untried
-    });
-    for candidate in &mut candidates {
-        let made = &directions.directions()[candidate.prediction.number];
-        candidate.is_fresh = state.freshen(made.direction.other(), made.other_bucket);
-    }
-    (candidates, left)
+    candidates
+}
+
+/// A priority that has nothing to do with the program, and is the same in each run.
+fn random_priority(key: u64) -> u64 {
+    // `UNGUIDED` is no priority of a direction.
+    path_hash(path_hash(key, 0x5eed), key) >> 1
 }

@@ -217,6 +217,9 @@ pub trait Instrument {
 
     // --- system calls ----------------------------------------------------------------------------------
 
+    /// A signal was delivered: the thread continues at the target's handler.
+    fn delivered(_context: &mut Context) {}
+
     /// A system call is about to be served.
     fn before_syscall(_context: &mut Context) {}
 

@@ -205,6 +205,10 @@ macro_rules! registry {
             $($module::$instrument::interrupted(context);)+
         }
 
+        pub fn delivered(context: &mut Context) {
+            $($module::$instrument::delivered(context);)+
+        }
+
         pub fn fault(context: &mut Context) -> bool {
             let mut explained = false;
             $(explained |= $module::$instrument::fault(context);)+

@@ -104,6 +104,14 @@ impl Dag {
     /// `a == constant`, in terms of what `a` is made of.
     fn equal_to_constant(&mut self, a: Expr, constant: u128) -> Option<Expr> {
         use BinaryOperation as Op;
+        let (inner, rest) = self.moved_to_constant(a, constant);
+        if inner != a {
+            let Some(rest) = rest else {
+                return Some(self.constant(1, 0));
+            };
+            let rest = self.constant(self.width(inner), rest);
+            return Some(self.eq(inner, rest));
+        }
         let width = self.width(a);
         if width == 1 {
             return Some(match constant {
@@ -112,14 +120,6 @@ impl Dag {
             });
         }
         match self.node(a) {
-            Node::ZeroExtend(inner) => {
-                let narrow = self.width(inner);
-                if constant > ones(narrow) {
-                    return Some(self.constant(1, 0));
-                }
-                let constant = self.constant(narrow, constant);
-                Some(self.eq(inner, constant))
-            }
             Node::Binary(Op::Concat, high, low) => {
                 let split = self.width(low);
                 let over = self.constant(width - split, constant >> split);
@@ -128,25 +128,14 @@ impl Dag {
                 Some(self.and(over, under))
             }
             Node::Binary(Op::Xor, x, y) if constant == 0 => Some(self.eq(x, y)),
-            Node::Binary(Op::Add, x, y) => match self.constant_value(y) {
-                Some(addend) => {
-                    let rest = self.constant(width, constant.wrapping_sub(addend));
-                    Some(self.eq(x, rest))
-                }
-                // x - y == 0, in two forms of the difference
-                None if constant == 0 => {
-                    let (x, y) = match (self.negated(x), self.negated(y)) {
-                        (_, Some(y)) => (x, y),
-                        (Some(x), None) => (y, x),
-                        (None, None) => return None,
-                    };
-                    Some(self.eq(x, y))
-                }
-                None => None,
-            },
-            Node::Not(inner) => {
-                let constant = self.constant(width, !constant);
-                Some(self.eq(inner, constant))
+            // x - y == 0, in two forms of the difference
+            Node::Binary(Op::Add, x, y) if constant == 0 => {
+                let (x, y) = match (self.negated(x), self.negated(y)) {
+                    (_, Some(y)) => (x, y),
+                    (Some(x), None) => (y, x),
+                    (None, None) => return None,
+                };
+                Some(self.eq(x, y))
             }
             Node::Select(condition, x, y) => {
                 let wanted = self.constant(width, constant);
@@ -162,6 +151,28 @@ impl Dag {
                 })
             }
             _ => None,
+        }
+    }
+
+    /// What an expression is computed from without another expression, and what that is where the expression is `constant`; `None` if it
+    /// cannot be.
+    fn moved_to_constant(&self, a: Expr, constant: u128) -> (Expr, Option<u128>) {
+        let (mut a, mut constant) = (a, constant);
+        // A loop, as the target can make these chains as long as it likes.
+        loop {
+            let width = self.width(a);
+            (a, constant) = match self.node(a) {
+                Node::ZeroExtend(inner) if constant > ones(self.width(inner)) => {
+                    return (inner, None);
+                }
+                Node::ZeroExtend(inner) => (inner, constant),
+                Node::Not(inner) if width > 1 => (inner, !constant & ones(width)),
+                Node::Binary(BinaryOperation::Add, x, y) => match self.constant_value(y) {
+                    Some(addend) => (x, constant.wrapping_sub(addend) & ones(width)),
+                    None => return (a, Some(constant)),
+                },
+                _ => return (a, Some(constant)),
+            };
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use brownout_fuzz::SymbolicBytes;
-use clap::Args;
+use brownout_fuzz::{SearchOrder, SymbolicBytes};
+use clap::{Args, ValueEnum};
 
 use super::CampaignArgs;
 use super::values::{duration, size};
@@ -43,12 +43,38 @@ pub struct SymexArgs {
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]
     pub query_time: Duration,
 
+    /// Which branches to solve for first
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t)]
+    pub search: SearchArg,
+
     /// Try inputs that the program reads to their end with more bytes, up to this length
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256")]
     pub longest_input: u64,
 
     #[command(flatten)]
     pub campaign: CampaignArgs,
+}
+
+/// Which branches are solved for first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SearchArg {
+    /// Those that lead to the most code which modifies persistent memory
+    #[default]
+    Pm,
+    /// Those that no run has taken that often, wherever they lead; for comparison
+    Coverage,
+    /// Any, in an order that is the same each time; for comparison
+    Random,
+}
+
+impl From<SearchArg> for SearchOrder {
+    fn from(search: SearchArg) -> Self {
+        match search {
+            SearchArg::Pm => Self::Pm,
+            SearchArg::Coverage => Self::Coverage,
+            SearchArg::Random => Self::Random,
+        }
+    }
 }
 
 /// Reads a symbolic source.

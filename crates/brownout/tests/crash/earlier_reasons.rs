@@ -118,7 +118,7 @@ fn orders_that_there_was_no_time_for_are_named_after_merge_and_lint() {
         ]
         .concat(),
     );
-    let reason = "no crash was tested that loses stores or persists them in another order";
+    let reason = "no crash that loses or reorders stores was tested";
     assert_inconclusive(&dir, &run, "brownout.out", reason);
     let results = run_file(&dir.path("brownout.out"));
     assert_eq!(

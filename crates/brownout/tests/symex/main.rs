@@ -173,6 +173,42 @@ fn bytes_outside_of_the_range_are_not_solved_for() {
     let symex = [&["symex", "--jobs", "1"], &options[..], &["--"]].concat();
     let done = dir.brownout(&[&symex[..], &["./guarded", "pool"]].concat());
     assert_eq!(done.status, Some(0), "{}{}", done.stdout, done.stderr);
+    // The plain store behind the condition is known although no run has reached it.
+    let source = dir.read("guarded.c");
+    let line = source.lines().position(|line| line.contains("extra = 2;"));
+    let place = format!("guarded.c:{}:", line.unwrap() + 1);
+    let symbolic = &dir.run_file()["symbolic"];
+    let unreached = symbolic["unreached"].as_array().unwrap();
+    let is_listed = |it: &Value| it.as_str().is_some_and(|it| it.contains(&place));
+    assert!(unreached.iter().any(is_listed), "{place}: {unreached:?}");
+    assert!(done.stdout.contains("not reached: ") || done.stderr.contains("not reached: "));
+    let entries = fs::read_dir(dir.path("brownout.out/analyses")).unwrap();
+    assert!(entries.count() > 0, "what was found in the code is kept");
+}
+
+#[test]
+fn a_bug_behind_a_file_that_is_named_is_found() {
+    let dir = guarded("MAGIC", false);
+    fs::write(dir.path("commands"), "seven bytes").unwrap();
+    let options = ["--symbolic", "file:commands"];
+    let done = dir.symex(&options, &["./guarded", "pool", "commands"]);
+    assert_eq!(done.status, Some(1), "{}", done.stderr);
+    let input = dir.input_of(&dir.missing_flush());
+    assert!(
+        input.starts_with(b"s"),
+        "the file is the first input: {input:?}"
+    );
+    assert_eq!(fs::read(dir.path("commands")).unwrap(), b"seven bytes");
+    dir.assert_replay_is_right();
+}
+
+#[test]
+fn each_order_of_the_search_finds_the_bug() {
+    for order in ["coverage", "random"] {
+        let dir = guarded("KEYWORD", false);
+        let lost = dir.until_found(&["symex", "--search", order], &["./guarded", "pool"]);
+        assert!(dir.input_of(&lost).starts_with(b"compact"));
+    }
 }
 
 #[test]

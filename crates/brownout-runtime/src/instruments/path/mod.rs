@@ -154,6 +154,12 @@ impl Instrument for RecordedPath {
         Resumption::InPlace
     }
 
+    fn delivered(context: &mut Context) {
+        if ACTIVE.load(Ordering::Relaxed) {
+            RECORDER.lock().signal(context.tid);
+        }
+    }
+
     fn before_syscall(context: &mut Context) {
         if page().is_some() {
             sources::before_map(context);

@@ -213,6 +213,12 @@ impl Recorder {
         self.pages.clear();
     }
 
+    /// A signal is delivered to a thread.
+    pub fn signal(&mut self, thread: u32) {
+        self.select(thread);
+        self.put(&[kind::SIGNAL]);
+    }
+
     /// A system call was made that may have written memory.
     pub fn call(&mut self, thread: u32, nr: u32, args: &[u64; 6]) {
         self.select(thread);

@@ -6,6 +6,7 @@ mod machine;
 mod pointers;
 mod replay;
 mod semantics;
+mod system_calls;
 
 pub use control_flow::control_flow;
 pub use pointers::{ARCHITECTURE, ARCHITECTURE_NAME, FunctionCode, PointerState};

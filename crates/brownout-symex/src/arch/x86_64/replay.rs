@@ -8,17 +8,18 @@ use std::rc::Rc;
 
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
-    Register, RflagsBits, UsedMemory,
+    OpKind, Register, RflagsBits, UsedMemory,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::flags::{Flag, FlagName};
 use super::machine::{Memory, REGISTERS, ThreadState};
 use super::semantics::{InstructionReplay, Unmodelled, gpr_number};
+use super::system_calls::Written;
 use crate::expression::Dag;
-use crate::path::{PathBuilder, ReplayedPath};
+use crate::path::{PathBuilder, ReplayQuestions, ReplayedPath};
 use crate::recording::{Bytes, Damaged, Record, Records};
-use crate::variables::VariableTable;
+use crate::variables::{SymbolicSources, VariableTable};
 
 /// What replay needs to know of an instruction.
 struct DecodedSite {
@@ -110,19 +111,79 @@ impl DecodedSite {
             .filter(move |used| is_kept(used.access()));
         kept.filter(|_| self.repeated.is_none())
             .filter_map(move |used| self.range(used, &registers))
+            .chain(self.far_bit(&registers))
+    }
+
+    /// Where the elements of a gather or a scatter are, whether its mask has them or not.
+    fn elements(&self, registers: &[u64; REGISTERS], vectors: &[(u8, &[u8])]) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        for used in { self.memory.iter() }.filter(|used| used.index().is_vector_register()) {
+            let number = used.index().number();
+            let indices = vectors.iter().find(|it| usize::from(it.0) == number);
+            let Some((_, indices)) = indices else {
+                continue;
+            };
+            let index_size = if self.insn.is_vsib64() { 8 } else { 4 };
+            for element in 0..indices.len() / index_size {
+                let value = |register: Register, element: usize, size: usize| {
+                    if !register.is_vector_register() {
+                        return Some(recorded(register, registers));
+                    }
+                    let bytes = indices.get(element * size..(element + 1) * size)?;
+                    Some(match *bytes {
+                        [a, b, c, d] => i32::from_le_bytes([a, b, c, d]) as i64 as u64,
+                        _ => u64::from_le_bytes(bytes.try_into().ok()?),
+                    })
+                };
+                let addr = used.virtual_address(element, value);
+                found.extend(addr.map(|addr| (addr, used.memory_size().size() as u64)));
+            }
+        }
+        found
+    }
+
+    /// Whether the instruction saves the vector registers to memory (true) or restores them (false), and where.
+    fn saved_registers(&self, registers: &[u64; REGISTERS]) -> Option<(bool, u64)> {
+        use Mnemonic as M;
+        let saves = match self.insn.mnemonic() {
+            M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64 => true,
+            M::Fxsave | M::Fxsave64 => true,
+            M::Xrstor | M::Xrstor64 | M::Fxrstor | M::Fxrstor64 => false,
+            _ => return None,
+        };
+        let value = |register, _, _| Some(recorded(register, registers));
+        Some((saves, self.insn.virtual_address(0, 0, value)?))
+    }
+
+    /// The byte of the bit that a bit test with a register as index reads. It may lie outside of the memory operand.
+    fn far_bit(&self, registers: &[u64; REGISTERS]) -> Option<(u64, u64)> {
+        use Mnemonic as M;
+        let is_bit_test = matches!(self.insn.mnemonic(), M::Bt | M::Bts | M::Btr | M::Btc);
+        if !is_bit_test
+            || self.insn.op_kind(0) != OpKind::Memory
+            || self.insn.op_kind(1) != OpKind::Register
+        {
+            return None;
+        }
+        let (start, _) = self.range(self.memory.first()?, registers)?;
+        let index = self.insn.op_register(1);
+        let unused = 64 - 8 * index.size() as u32;
+        let bit = (registers[gpr_number(index)] << unused) as i64 >> unused;
+        Some((start.wrapping_add((bit >> 3) as u64), 1))
+    }
+
+    /// Whether a repeated instruction reads symbolic bytes. The recording has only the first ones of a long sequence.
+    fn repeats_over_symbolic(&self, registers: &[u64; REGISTERS], memory: &Memory<'_>) -> bool {
+        let read = self.memory.iter().filter(|used| reads(used.access()));
+        self.repeated.is_some()
+            && read
+                .filter_map(|used| self.range(used, registers))
+                .any(|(addr, len)| memory.has_symbolic(addr, len) || memory.has_unread(addr, len))
     }
 
     /// Where an access to memory is, and how long.
     fn range(&self, used: &UsedMemory, registers: &[u64; REGISTERS]) -> Option<(u64, u64)> {
-        let value = |register: Register, _, _| {
-            Some(match register {
-                Register::FS => registers[17],
-                Register::GS => registers[18],
-                _ if register.is_gpr64() => registers[gpr_number(register)],
-                _ if register.is_gpr32() => registers[gpr_number(register)] & 0xffff_ffff,
-                _ => 0,
-            })
-        };
+        let value = |register, _, _| Some(recorded(register, registers));
         // What a repeated instruction uses has no size: it depends on the count.
         let size = { self.repeated }.unwrap_or(used.memory_size().size() as u64);
         if used.index().is_vector_register() || size == 0 {
@@ -139,6 +200,17 @@ impl DecodedSite {
             0 => Some((addr, len)),
             _ => Some((addr.wrapping_sub(len - size), len)),
         }
+    }
+}
+
+/// The value of a register that is a part of an address.
+fn recorded(register: Register, registers: &[u64; REGISTERS]) -> u64 {
+    match register {
+        Register::FS => registers[17],
+        Register::GS => registers[18],
+        _ if register.is_gpr64() => registers[gpr_number(register)],
+        _ if register.is_gpr32() => registers[gpr_number(register)] & 0xffff_ffff,
+        _ => 0,
     }
 }
 
@@ -183,13 +255,21 @@ fn flags(bits: u32) -> Vec<FlagName> {
     named.map(|(_, name)| name).collect()
 }
 
+/// The number of the system call that ends handlers of signals.
+const RT_SIGRETURN: u64 = 15;
+/// A path with more expressions is cut off there.
+const MOST_EXPRESSIONS: usize = 2 << 20;
+/// After how many records it is asked whether replay is to stop.
+const BETWEEN_STOPS: usize = 256;
+
 /// The replay of one path.
 struct Replay<'a> {
     dag: Dag,
+    sources: SymbolicSources<'a>,
     threads: FxHashMap<u32, ThreadState>,
     thread: u32,
     sites: FxHashMap<u32, Rc<DecodedSite>>,
-    memory: Memory,
+    memory: Memory<'a>,
     path: PathBuilder,
     executed: FxHashSet<u64>,
     indirect: FxHashSet<(u64, u64)>,
@@ -200,16 +280,18 @@ struct Replay<'a> {
     masks: Vec<(u8, u64)>,
 }
 
-/// Replays the records of a path. `is_symbolic` says which bytes of the sources are, `is_own` which code belongs to
-/// the program itself.
-pub fn replay(
-    records: &[u8],
-    variables: &mut VariableTable,
-    is_symbolic: &dyn Fn(u32, u64) -> bool,
-    is_own: &dyn Fn(u64) -> bool,
+/// Replays the records of a path.
+pub fn replay<'a>(
+    records: &'a [u8],
+    variables: &'a mut VariableTable,
+    questions: ReplayQuestions<'a>,
 ) -> Result<ReplayedPath, Damaged> {
     let mut replay = Replay {
         dag: Dag::default(),
+        sources: SymbolicSources {
+            variables,
+            is_symbolic: questions.is_symbolic,
+        },
         threads: FxHashMap::default(),
         thread: 0,
         sites: FxHashMap::default(),
@@ -222,44 +304,14 @@ pub fn replay(
         vectors: Vec::new(),
         masks: Vec::new(),
     };
-    for record in Records::new(records) {
-        match record? {
-            Record::Site { number, pc, code } => {
-                replay
-                    .sites
-                    .insert(number, Rc::new(DecodedSite::decode(pc, code)));
-            }
-            Record::Step {
-                number,
-                mask,
-                values,
-            } => replay.step(number, mask, values, is_own),
-            Record::Load(load) => replay.loads.push(load),
-            Record::Store(stored) => replay.stored(stored),
-            Record::Page(page) => replay.memory.add_page(page.addr, page.bytes),
-            Record::Vector { number, bytes } => replay.vectors.push((number, bytes)),
-            Record::Mask { number, value } => replay.masks.push((number, value)),
-            Record::Thread(thread) => {
-                replay.thread = thread;
-                replay.from = None;
-            }
-            Record::Symbolic { source, offset, at } => {
-                replay.memory.forget_pages();
-                for (index, &byte) in at.bytes.iter().enumerate() {
-                    let offset = offset + index as u64;
-                    let expr = is_symbolic(source, offset).then(|| {
-                        let variable = variables.variable(source, offset);
-                        replay.dag.variable(variable, byte)
-                    });
-                    replay.memory.set(at.addr.wrapping_add(index as u64), expr);
-                }
-            }
-            Record::Kernel { addr, len } => {
-                replay.memory.forget_pages();
-                replay.memory.clear(addr, len);
-            }
-            Record::Call { .. } => replay.memory.forget_pages(),
+    let mut is_cut_off = false;
+    for (number, record) in Records::new(records).enumerate() {
+        is_cut_off = replay.dag.len() > MOST_EXPRESSIONS
+            || number % BETWEEN_STOPS == 0 && (questions.stop)();
+        if is_cut_off {
+            break;
         }
+        replay.record(record?, questions.is_own);
     }
     let Replay {
         dag,
@@ -275,15 +327,58 @@ pub fn replay(
         concretised: path.concretised,
         mismatches: path.mismatches,
         overwritten: path.overwritten,
+        sent: path.sent,
         steps: path.steps,
         symbolic_steps: path.symbolic_steps,
         executed,
         indirect,
         memory: memory.into_symbolic(),
+        is_cut_off,
     })
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
+    fn record(&mut self, record: Record<'a>, is_own: &dyn Fn(u64) -> bool) {
+        match record {
+            Record::Site { number, pc, code } => {
+                let site = DecodedSite::decode(pc, code);
+                self.sites.insert(number, Rc::new(site));
+            }
+            Record::Step {
+                number,
+                mask,
+                values,
+            } => self.step(number, mask, values, is_own),
+            Record::Load(load) => self.loads.push(load),
+            Record::Store(stored) => self.stored(stored),
+            Record::Page(page) => self.memory.add_page(page.addr, page.bytes),
+            Record::Vector { number, bytes } => self.vectors.push((number, bytes)),
+            Record::Mask { number, value } => self.masks.push((number, value)),
+            Record::Thread(thread) => {
+                self.thread = thread;
+                self.from = None;
+            }
+            Record::Symbolic { source, offset, at } => {
+                self.memory.forget_pages();
+                if let Some(thread) = self.threads.get_mut(&self.thread) {
+                    // The call that the thread is making has read this.
+                    thread.awaited = None;
+                }
+                self.memory.set_unread(at.addr, source, offset, at.bytes);
+            }
+            Record::Kernel { addr, len } => {
+                self.memory.forget_pages();
+                self.memory.clear(addr, len);
+            }
+            Record::Call { .. } => self.memory.forget_pages(),
+            Record::Signal => {
+                self.memory.forget_pages();
+                self.threads.entry(self.thread).or_default().enter_handler();
+                self.from = None;
+            }
+        }
+    }
+
     /// The last instruction has written memory.
     fn stored(&mut self, stored: Bytes<'_>) {
         self.memory.update(stored.addr, stored.bytes);
@@ -298,11 +393,11 @@ impl Replay<'_> {
             if let Some(expr) = self.memory.get(at)
                 && self.dag.value(expr) != u128::from(byte)
             {
-                let pc = self
-                    .threads
-                    .get(&self.thread)
-                    .map_or(0, |thread| thread.last_pc);
-                self.path.mismatch(pc, "a stored byte");
+                let thread = self.threads.get(&self.thread);
+                if !thread.is_some_and(|thread| thread.is_uncertain) {
+                    let pc = thread.map_or(0, |thread| thread.last_pc);
+                    self.path.mismatch(pc, "a stored byte");
+                }
                 self.memory.set(at, None);
             }
         }
@@ -314,6 +409,19 @@ impl Replay<'_> {
         let changed = (0..REGISTERS).filter(|register| mask >> register & 1 != 0);
         for (register, value) in changed.zip(words) {
             thread.registers[register] = u64::from_le_bytes(*value);
+        }
+        if let Some((addr, written)) = thread.awaited.take() {
+            let result = thread.registers[0];
+            // Small negative numbers are errors.
+            let has_failed = (result as i64) < 0;
+            let len = match written {
+                Written::Result => result,
+                Written::Bytes(len) => len,
+            };
+            if !has_failed {
+                self.memory.forget_pages();
+                self.memory.clear(addr, len);
+            }
         }
         compare_registers(thread, &self.dag, &mut self.path);
         if let Some(site) = self.sites.get(&number).map(Rc::clone) {
@@ -341,27 +449,58 @@ impl Replay<'_> {
             return;
         };
         thread.last_pc = site.insn.ip();
-        if !is_symbolic(thread, &self.memory, site, &self.loads) || is_cleared(&site.insn) {
+        if let Some((saves, addr)) = site.saved_registers(&thread.registers) {
+            match saves {
+                true => thread.save_vectors(addr),
+                false => thread.restore_vectors(addr),
+            }
+            return;
+        }
+        let mut kept: Vec<(u64, u64)> = site.kept_memory(&thread.registers).collect();
+        let elements = site.elements(&thread.registers, &self.vectors);
+        kept.extend(&elements);
+        let loaded = self.loads.iter().map(|it| (it.addr, it.bytes.len() as u64));
+        for (addr, len) in loaded.chain(kept.iter().copied()) {
+            self.memory
+                .read_sources(addr, len, &mut self.sources, &mut self.dag);
+        }
+        let is_call = site.insn.mnemonic() == Mnemonic::Syscall;
+        let is_symbolic = is_symbolic(thread, &self.memory, site, &self.loads) || { kept.iter() }
+            .any(|&(addr, len)| self.memory.has_symbolic(addr, len));
+        if !is_call && (!is_symbolic || is_cleared(&site.insn)) {
             return clear_outputs(thread, &mut self.memory, site);
         }
-        self.path.symbolic_steps += 1;
+        self.path.symbolic_steps += u64::from(is_symbolic);
         let gprs = thread.symbolic_gprs() & site.reads_gprs;
         let mut step = InstructionReplay {
             dag: &mut self.dag,
             thread,
             memory: &mut self.memory,
+            sources: &mut self.sources,
             path: &mut self.path,
             insn: &site.insn,
             loads: &self.loads,
             vectors: &self.vectors,
             masks: &self.masks,
         };
+        if is_call {
+            step.system_call();
+            let returns_from_handler = thread.registers[0] == RT_SIGRETURN;
+            clear_outputs(thread, &mut self.memory, site);
+            if returns_from_handler {
+                thread.leave_handler();
+            }
+            return;
+        }
         if step.execute() == Err(Unmodelled) {
             step.concretise_operands(gprs, &site.reads_vectors, &site.reads_flags);
-            let kept: Vec<(u64, u64)> = site.kept_memory(&step.thread.registers).collect();
             kept.into_iter()
                 .for_each(|(addr, len)| step.concretise_memory(addr, len));
             clear_outputs(thread, &mut self.memory, site);
+            let is_scatter = site.memory.iter().any(|used| writes(used.access()));
+            if is_scatter {
+                { elements.into_iter() }.for_each(|(addr, len)| self.memory.clear(addr, len));
+            }
         }
     }
 }
@@ -374,9 +513,11 @@ fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder
         {
             *shadow = None;
             let (computed, recorded) = (dag.value(expr), thread.registers[number]);
-            let what =
-                format!("general-purpose register {number}: {computed:#x}, not {recorded:#x}");
-            path.mismatch(thread.last_pc, &what);
+            if !thread.is_uncertain {
+                let what =
+                    format!("general-purpose register {number}: {computed:#x}, not {recorded:#x}");
+                path.mismatch(thread.last_pc, &what);
+            }
         }
         // What an instruction has computed is here until now even if it is the same on all inputs.
         if shadow.is_some_and(|expr| dag.constant_value(expr).is_some()) {
@@ -389,9 +530,12 @@ fn compare_registers(thread: &mut ThreadState, dag: &Dag, path: &mut PathBuilder
             && dag.value(expr) != u128::from(recorded)
         {
             thread.flags[name as usize] = Flag::Concrete;
-            path.mismatch(thread.last_pc, &format!("the flag {name:?}"));
+            if !thread.is_uncertain {
+                path.mismatch(thread.last_pc, &format!("the flag {name:?}"));
+            }
         }
     }
+    thread.is_uncertain = false;
 }
 
 /// Whether the result does not depend on the operands, which are the same register.
@@ -424,7 +568,7 @@ fn is_cleared(insn: &Instruction) -> bool {
 
 fn is_symbolic(
     thread: &ThreadState,
-    memory: &Memory,
+    memory: &Memory<'_>,
     site: &DecodedSite,
     loads: &[Bytes<'_>],
 ) -> bool {
@@ -434,11 +578,11 @@ fn is_symbolic(
         || { site.reads_vectors.iter() }.any(|&number| thread.is_vector_symbolic(number))
         || (0..8).any(|mask| site.reads_masks >> mask & 1 != 0 && thread.masks[mask].is_some())
         || loads.iter().any(is_loaded)
-        || { site.kept_memory(&thread.registers) }.any(|(addr, len)| memory.has_symbolic(addr, len))
+        || site.repeats_over_symbolic(&thread.registers, memory)
 }
 
 /// What the instruction writes does not depend on the input any more.
-fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory, site: &DecodedSite) {
+fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory<'_>, site: &DecodedSite) {
     for register in (0..16).filter(|register| site.writes_gprs >> register & 1 != 0) {
         thread.gprs[register] = None;
     }
@@ -451,6 +595,11 @@ fn clear_outputs(thread: &mut ThreadState, memory: &mut Memory, site: &DecodedSi
     }
     for mask in (0..8).filter(|mask| site.writes_masks >> mask & 1 != 0) {
         thread.masks[mask] = None;
+    }
+    if let Some((addr, len)) = site.far_bit(&thread.registers)
+        && site.insn.mnemonic() != Mnemonic::Bt
+    {
+        memory.clear(addr, len);
     }
     for used in site.memory.iter().filter(|used| writes(used.access())) {
         if let Some((addr, len)) = site.range(used, &thread.registers) {

@@ -6,8 +6,8 @@ use std::thread;
 
 use brownout_engine::CLIENT_DIVIDER;
 use brownout_fuzz::{
-    Dictionary, Grammar, InputParts, SymbolicBytes, SymbolicKind, SymbolicOptions, binary_strings,
-    strings,
+    Dictionary, Grammar, InputParts, SearchOrder, SymbolicBytes, SymbolicKind, SymbolicOptions,
+    binary_strings, strings,
 };
 use brownout_recovery::StartString;
 
@@ -54,6 +54,7 @@ impl Approach {
                 sources: sources(&arguments.symbolic, campaign)?,
                 workers: 1,
                 query_time: arguments.query_time,
+                order: SearchOrder::Pm,
                 longest_input,
             }),
             false => None,
@@ -88,6 +89,7 @@ impl Approach {
                 sources: sources(&arguments.symbolic, campaign)?,
                 workers: jobs,
                 query_time: arguments.query_time,
+                order: arguments.search.into(),
                 longest_input,
             }),
             is_server: false,

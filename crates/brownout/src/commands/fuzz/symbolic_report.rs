@@ -102,7 +102,9 @@ fn coverage(symbolic: &SymbolicStatus, unreached: &[&str]) -> SymbolicCoverage {
         mismatches: figures.mismatches,
         damaged: figures.damaged,
         cut_off: figures.cut_off,
-        concretised: figures.concretised,
+        concretised: figures.concretised.values().sum(),
+        concretised_by_cause: figures.concretised.clone(),
+        sent: figures.sent,
         operations_known: progress.known as u64,
         operations_reached: progress.reached as u64,
         unreached: unreached.iter().map(|place| (*place).to_owned()).collect(),
@@ -181,6 +183,11 @@ fn note_gaps(figures: &SymbolicFigures, results: &mut Results) {
             figures.overwritten,
             "symbolic byte",
             "was overwritten by something other than the program",
+        ),
+        (
+            figures.sent,
+            "symbolic byte",
+            "was written to a file, a pipe or a socket, and not followed from there",
         ),
     ];
     for (count, noun, what) in counted.into_iter().filter(|(count, ..)| *count > 0) {

@@ -130,6 +130,7 @@ pub fn deliver(context: &mut Context) {
     if action.flags & SA_RESETHAND != 0 {
         context.actions().reset(signal);
     }
+    hooks::delivered(context);
     settle(context);
 }
 

@@ -7,7 +7,7 @@ use crate::arch::x86_64::flags::{FlagName, FlagSource};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn bit(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {

@@ -5,14 +5,14 @@ use iced_x86::{FlowControl, Mnemonic, OpKind, Register};
 use super::{InstructionReplay, Modelled, Unmodelled, gpr_number};
 use crate::arch::x86_64::flags::{FlagName, FlagSource, flag, top};
 use crate::expression::{BinaryOperation, Expr};
-use crate::path::ConstraintKind;
+use crate::path::{ConcretisationCause, ConstraintKind};
 
 const RAX: usize = 0;
 const RDX: usize = 2;
 const RSP: usize = 4;
 const RBP: usize = 5;
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn integer(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {
@@ -349,6 +349,23 @@ impl InstructionReplay<'_> {
         let differ = self.dag.xor(sign_a, sign_b);
         let negative = self.dag.neg(quotient);
         let quotient = self.dag.select(differ, negative, quotient);
+        // The processor faults if the quotient does not fit.
+        let fits = match is_extended {
+            true => {
+                let least = self.dag.constant(width, 1 << (width - 1));
+                let minus_one = self.dag.constant(width, u128::MAX);
+                let (a_is_least, b_is_minus_one) =
+                    (self.dag.eq(a, least), self.dag.eq(b, minus_one));
+                let overflows = self.dag.and(a_is_least, b_is_minus_one);
+                self.dag.not(overflows)
+            }
+            false => {
+                let low = self.dag.extract(quotient, 0, width);
+                let back = self.dag.sign_extend(low, 2 * width);
+                self.dag.eq(back, quotient)
+            }
+        };
+        self.constrain(fits, ConstraintKind::NoFault);
         let negative = self.dag.neg(rest);
         let rest = self.dag.select(sign_a, negative, rest);
         (
@@ -433,6 +450,8 @@ impl InstructionReplay<'_> {
                 self.write(0, value)
             }
             _ => {
+                let frame = self.gpr(RBP);
+                self.concretise(frame, ConcretisationCause::Address);
                 let rbp = self.thread.registers[RBP];
                 let value = self.load_at(rbp, 8)?;
                 self.set_gpr(RBP, value);

@@ -5,7 +5,7 @@ use iced_x86::{Mnemonic, OpKind};
 use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::expression::Expr;
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn lanes(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         match mnemonic {

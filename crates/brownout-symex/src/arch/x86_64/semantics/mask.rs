@@ -6,7 +6,7 @@ use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::flags::FlagName;
 use crate::expression::{BinaryOperation, Expr};
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn mask(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;
         use Mnemonic as M;

@@ -11,6 +11,7 @@ mod mask;
 mod operand;
 mod shift;
 mod string;
+mod string_compare;
 mod vector;
 mod vector_arithmetic;
 
@@ -20,9 +21,15 @@ use iced_x86::{ConditionCode, Instruction, Mnemonic};
 
 use crate::arch::x86_64::flags::{ConditionName, Flag, FlagName, FlagSource, comparison, flag};
 use crate::arch::x86_64::machine::{Memory, ThreadState};
+use crate::arch::x86_64::system_calls::{ARGUMENTS, system_call};
 use crate::expression::{BinaryOperation, Dag, Expr};
 use crate::path::{ConcretisationCause, ConstraintKind, PathBuilder};
 use crate::recording::Bytes;
+use crate::variables::SymbolicSources;
+
+const RAX: usize = 0;
+/// Bytes of one write that are looked at.
+const MOST_SENT: u64 = 1 << 20;
 
 /// The instruction is not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +38,11 @@ pub struct Unmodelled;
 type Modelled = Result<(), Unmodelled>;
 
 /// One instruction of the path.
-pub struct InstructionReplay<'a> {
+pub struct InstructionReplay<'a, 'r> {
     pub dag: &'a mut Dag,
     pub thread: &'a mut ThreadState,
-    pub memory: &'a mut Memory,
+    pub memory: &'a mut Memory<'r>,
+    pub sources: &'a mut SymbolicSources<'r>,
     pub path: &'a mut PathBuilder,
     pub insn: &'a Instruction,
     pub loads: &'a [Bytes<'a>],
@@ -42,14 +50,27 @@ pub struct InstructionReplay<'a> {
     pub masks: &'a [(u8, u64)],
 }
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     /// Does to the symbolic state what the instruction does.
     pub fn execute(&mut self) -> Modelled {
-        use Mnemonic as M;
+        // What changes no value lets the address depend on the input, too.
+        if changes_nothing(self.insn.mnemonic()) {
+            return Ok(());
+        }
         self.resolve_addresses();
+        let modelled = self.execute_resolved();
+        if let Some(table) = self.path.table.take()
+            && !table.is_used
+        {
+            self.concretise(table.address, ConcretisationCause::Address);
+        }
+        modelled
+    }
+
+    fn execute_resolved(&mut self) -> Modelled {
+        use Mnemonic as M;
         let mnemonic = self.insn.mnemonic();
         match mnemonic {
-            M::Nop | M::Endbr64 | M::Prefetcht0 | M::Prefetchw => Ok(()),
             M::Vzeroupper | M::Vzeroall => {
                 self.clear_vectors(mnemonic == M::Vzeroall);
                 Ok(())
@@ -64,6 +85,7 @@ impl InstructionReplay<'_> {
                 let tried = self.integer(mnemonic);
                 let tried = tried.or_else(|_| self.shift(mnemonic));
                 let tried = tried.or_else(|_| self.bit(mnemonic));
+                let tried = tried.or_else(|_| self.string_comparison(mnemonic));
                 let tried = tried.or_else(|_| self.vector(mnemonic));
                 tried.or_else(|_| self.mask(mnemonic))
             }
@@ -87,6 +109,7 @@ impl InstructionReplay<'_> {
                 format!("{:?}", self.insn.mnemonic()).to_lowercase()
             }
             ConcretisationCause::Address => "addresses".to_owned(),
+            ConcretisationCause::SystemCall => "arguments of system calls".to_owned(),
             ConcretisationCause::Count => "lengths of string instructions".to_owned(),
         }
     }
@@ -151,6 +174,33 @@ impl InstructionReplay<'_> {
                 self.concretise(expr, cause);
             }
         }
+    }
+
+    /// Lets the arguments of a system call be what they were, and counts symbolic bytes that leave the program.
+    pub fn system_call(&mut self) {
+        let number = self.thread.registers[RAX];
+        let call = system_call(number);
+        let registers = &ARGUMENTS[..call.arguments];
+        for &register in registers {
+            if let Some(expr) = self.thread.gprs[register] {
+                self.concretise(expr, ConcretisationCause::SystemCall);
+            }
+        }
+        let values = ARGUMENTS.map(|register| self.thread.registers[register]);
+        /// Standard output and standard error: people and logs read them.
+        const TERMINALS: [u64; 2] = [1, 2];
+        if let Some((fd, at, len)) = call.sends
+            && !TERMINALS.contains(&values[fd])
+        {
+            let (addr, len) = (values[at], values[len].min(MOST_SENT));
+            self.memory.read_sources(addr, len, self.sources, self.dag);
+            if self.memory.is_touched(addr, len) {
+                let sent = (0..len).filter(|at| self.memory.get(addr.wrapping_add(*at)).is_some());
+                self.path.sent += sent.count() as u64;
+            }
+        }
+        self.thread.awaited = call.writes.map(|(to, written)| (values[to], written));
+        self.thread.gprs[RAX] = None;
     }
 
     /// Lets every byte of a range be what it was.
@@ -274,6 +324,32 @@ impl InstructionReplay<'_> {
     pub(super) fn binary(&mut self, operation: BinaryOperation, a: Expr, b: Expr) -> Expr {
         self.dag.binary(operation, a, b)
     }
+}
+
+/// Whether an instruction leaves all registers and memory as they are, wherever its memory operand is: a hint, a flush or a fence.
+fn changes_nothing(mnemonic: Mnemonic) -> bool {
+    use Mnemonic as M;
+    matches!(
+        mnemonic,
+        M::Nop
+            | M::Reservednop
+            | M::Endbr64
+            | M::Pause
+            | M::Prefetch
+            | M::Prefetcht0
+            | M::Prefetcht1
+            | M::Prefetcht2
+            | M::Prefetchnta
+            | M::Prefetchw
+            | M::Prefetchwt1
+            | M::Clflush
+            | M::Clflushopt
+            | M::Clwb
+            | M::Cldemote
+            | M::Sfence
+            | M::Mfence
+            | M::Lfence
+    )
 }
 
 /// Forms of string instructions.

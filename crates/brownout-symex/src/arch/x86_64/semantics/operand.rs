@@ -5,9 +5,11 @@ use iced_x86::{OpKind, Register};
 use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::arch::x86_64::machine::small_leaf;
 use crate::expression::Expr;
-use crate::path::ConcretisationCause;
+use crate::path::{ConcretisationCause, TableLoad};
 
-impl InstructionReplay<'_> {
+const RSP: usize = 4;
+
+impl InstructionReplay<'_, '_> {
     /// The width of an operand in bits.
     pub(super) fn width(&self, operand: u32) -> u32 {
         let bytes = match self.insn.op_kind(operand) {
@@ -68,6 +70,12 @@ impl InstructionReplay<'_> {
     }
 
     pub(super) fn set_gpr(&mut self, number: usize, value: Expr) {
+        if number == RSP {
+            // Pushes, calls and returns change it without being replayed.
+            self.concretise(value, ConcretisationCause::Address);
+            self.thread.gprs[number] = None;
+            return;
+        }
         // Also if it is a constant: the recorded value is that before the instruction.
         self.thread.gprs[number] = Some(value);
     }
@@ -199,7 +207,11 @@ impl InstructionReplay<'_> {
             && size <= 8
             && let Some(entry) = self.table_entry(address, size)
         {
-            self.path.table = Some(entry);
+            self.path.table = Some(TableLoad {
+                entry,
+                address,
+                is_used: false,
+            });
             return;
         }
         self.concretise(address, ConcretisationCause::Address);
@@ -247,6 +259,8 @@ impl InstructionReplay<'_> {
 
     /// Memory that a neighbouring load would read.
     fn known_memory(&mut self, addr: u64, size: usize) -> Option<Expr> {
+        self.memory
+            .read_sources(addr, size as u64, self.sources, self.dag);
         let mut value = None;
         for index in 0..size as u64 {
             let at = addr.wrapping_add(index);
@@ -267,13 +281,29 @@ impl InstructionReplay<'_> {
 
     /// The memory operand's value, of at most 16 bytes.
     pub(super) fn load(&mut self, size: usize) -> Result<Expr, Unmodelled> {
-        if let Some(entry) = self.path.table
-            && self.dag.width(entry) == 8 * size as u32
-        {
+        if let Some(entry) = self.loaded_from_table(size) {
             return Ok(entry);
         }
         let addr = self.address();
         self.load_at(addr, size)
+    }
+
+    /// The memory operand's bytes.
+    pub(super) fn loaded_bytes(&mut self, size: usize) -> Result<Vec<Expr>, Unmodelled> {
+        if let Some(entry) = self.loaded_from_table(size) {
+            return Ok(self.split(entry));
+        }
+        let addr = self.address();
+        self.load_bytes(addr, size)
+    }
+
+    /// The memory operand's value if its address is one of a table. An access of another size than the operand takes the address for what
+    /// it was.
+    fn loaded_from_table(&mut self, size: usize) -> Option<Expr> {
+        let table = self.path.table.as_mut()?;
+        let fits = self.dag.width(table.entry) == 8 * size as u32;
+        table.is_used |= fits;
+        fits.then_some(table.entry)
     }
 
     /// The value at an address that the instruction reads.

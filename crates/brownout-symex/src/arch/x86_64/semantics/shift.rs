@@ -7,7 +7,7 @@ use crate::arch::x86_64::flags::{FlagName, parity, top};
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn shift(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;
         use Mnemonic as M;
@@ -120,14 +120,32 @@ impl InstructionReplay<'_> {
         if by != 1 {
             return self.undefined(&[FlagName::Overflow]);
         }
-        let overflow = match mnemonic {
+        let overflow = self.overflow_of_one_place(mnemonic, (a, result));
+        self.set_flag(FlagName::Overflow, overflow);
+    }
+
+    /// The overflow flag after a shift by one.
+    fn overflow_of_one_place(&mut self, mnemonic: Mnemonic, (a, result): (Expr, Expr)) -> Expr {
+        use Mnemonic as M;
+        match mnemonic {
             M::Shr => top(self.dag, a),
             M::Sar => self.dag.constant(1, 0),
             _ => {
                 let (before, after) = (top(self.dag, a), top(self.dag, result));
                 self.dag.xor(before, after)
             }
-        };
+        }
+    }
+
+    /// Sets the overflow flag after a shift or rotation by a symbolic distance: it stays if the distance is zero, and is defined if it is
+    /// one. `of_one` is what it then is.
+    fn symbolic_overflow(&mut self, distance: Expr, of_one: Expr) {
+        if self.dag.value(distance) > 1 {
+            return self.undefined(&[FlagName::Overflow]);
+        }
+        let stays = self.dag.is_zero(distance);
+        let old = self.flag(FlagName::Overflow);
+        let overflow = self.dag.select(stays, old, of_one);
         self.set_flag(FlagName::Overflow, overflow);
     }
 
@@ -183,7 +201,8 @@ impl InstructionReplay<'_> {
         if is_beyond && mnemonic != M::Sar {
             self.undefined(&[FlagName::Carry]);
         }
-        self.undefined(&[FlagName::Overflow]);
+        let overflow = self.overflow_of_one_place(mnemonic, (a, result));
+        self.symbolic_overflow(distance, overflow);
     }
 
     fn rotated_left(&mut self, a: Expr, by: u32) -> Expr {
@@ -248,7 +267,13 @@ impl InstructionReplay<'_> {
         };
         let carry = self.dag.select(stays, old, new);
         self.set_flag(FlagName::Carry, carry);
-        self.undefined(&[FlagName::Overflow]);
+        let sign = top(self.dag, result);
+        let other = match left {
+            true => new,
+            false => self.dag.extract(result, width - 2, 1),
+        };
+        let overflow = self.dag.xor(sign, other);
+        self.symbolic_overflow(distance, overflow);
         self.write(0, result)
     }
 

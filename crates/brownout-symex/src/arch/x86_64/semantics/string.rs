@@ -14,6 +14,8 @@ const RCX: usize = 1;
 const RSI: usize = 6;
 const RDI: usize = 7;
 const DIRECTION: u64 = 1 << 10;
+/// Repetitions of instructions that are replayed element by element.
+const MOST_ELEMENTS: u64 = 1 << 20;
 
 /// What a string instruction does with an element.
 enum Work {
@@ -24,7 +26,7 @@ enum Work {
     Scan,
 }
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn string(&mut self) -> Modelled {
         use Mnemonic as M;
         let (work, size) = match self.insn.mnemonic() {
@@ -66,6 +68,9 @@ impl InstructionReplay<'_> {
             self.concretise(expr, ConcretisationCause::Count);
             count = self.thread.registers[RCX];
         }
+        if count > MOST_ELEMENTS {
+            return Err(Unmodelled);
+        }
         let back = self.thread.registers[16] & DIRECTION != 0;
         let at = |start: u64, index: u64| {
             let distance = index.wrapping_mul(size);
@@ -81,10 +86,7 @@ impl InstructionReplay<'_> {
         for index in 0..count {
             match work {
                 Work::Move => {
-                    let bytes = self.load_bytes(at(from, index), size as usize)?;
-                    for (offset, byte) in bytes.into_iter().enumerate() {
-                        self.store_byte(at(to, index).wrapping_add(offset as u64), byte);
-                    }
+                    self.move_element(at(from, index), at(to, index), size)?;
                 }
                 Work::Fill => self.store(at(to, index), value),
                 Work::Read => {
@@ -117,6 +119,25 @@ impl InstructionReplay<'_> {
             .for_each(|&register| self.thread.gprs[register] = None);
         if repeats {
             self.thread.gprs[RCX] = None;
+        }
+        Ok(())
+    }
+
+    /// Copies an element. The recording has only the first ones of a long sequence.
+    fn move_element(&mut self, from: u64, to: u64, size: u64) -> Modelled {
+        let is_recorded = { self.loads.iter() }
+            .any(|load| load.at(from).is_some() && load.at(from.wrapping_add(size - 1)).is_some());
+        if is_recorded {
+            let bytes = self.load_bytes(from, size as usize)?;
+            for (offset, byte) in (0..).zip(bytes) {
+                self.store_byte(to.wrapping_add(offset), byte);
+            }
+            return Ok(());
+        }
+        self.memory.read_sources(from, size, self.sources, self.dag);
+        for offset in 0..size {
+            let byte = self.memory.get(from.wrapping_add(offset));
+            self.memory.set(to.wrapping_add(offset), byte);
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::arch::x86_64::machine::VECTOR_BYTES;
 use crate::expression::{BinaryOperation, Expr};
 use crate::path::ConcretisationCause;
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     pub(super) fn vector(&mut self, mnemonic: Mnemonic) -> Modelled {
         use Mnemonic as M;
         if is_half(mnemonic) {
@@ -101,13 +101,12 @@ impl InstructionReplay<'_> {
     ) -> Result<Vec<Expr>, Unmodelled> {
         match self.insn.op_kind(operand) {
             OpKind::Memory => {
-                let addr = self.address();
                 if self.insn.is_broadcast() {
                     let element = self.insn.memory_size().element_size();
-                    let bytes = self.load_bytes(addr, element)?;
+                    let bytes = self.loaded_bytes(element)?;
                     return Ok(bytes.into_iter().cycle().take(size).collect());
                 }
-                self.load_bytes(addr, size)
+                self.loaded_bytes(size)
             }
             OpKind::Register => self.register_bytes(self.insn.op_register(operand), size),
             _ => Err(Unmodelled),

@@ -5,7 +5,7 @@ use iced_x86::Mnemonic;
 use super::{InstructionReplay, Modelled, Unmodelled};
 use crate::expression::{BinaryOperation, Expr, ones};
 
-impl InstructionReplay<'_> {
+impl InstructionReplay<'_, '_> {
     /// Instructions that compute each element of the result from the same element of both operands.
     pub(super) fn element_arithmetic(&mut self, mnemonic: Mnemonic) -> Modelled {
         use BinaryOperation as Op;

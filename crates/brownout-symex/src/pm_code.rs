@@ -97,4 +97,22 @@ impl AnalysedFile {
     pub fn operations(&self) -> &[(u64, PmOperationKind)] {
         &self.found.operations
     }
+
+    /// What has to be added to addresses of the file if its bytes from `file_offset` on are mapped at `address`.
+    pub fn load_bias(&self, address: u64, file_offset: u64) -> Option<u64> {
+        let parts = self.image.segments.iter();
+        let mut holding = parts.filter(|it| {
+            let page = it.file_offset & !0xfff;
+            (page..it.file_offset + it.bytes.len() as u64).contains(&file_offset)
+        });
+        let segment = holding.next()?;
+        Some(
+            address.wrapping_sub(
+                segment
+                    .address
+                    .wrapping_add(file_offset)
+                    .wrapping_sub(segment.file_offset),
+            ),
+        )
+    }
 }

@@ -224,7 +224,9 @@ impl Solver {
         self.statistics.queries += 1;
         let goal = path.fingerprint(index);
         let all: FxHashSet<u64> = kept.iter().map(|&at| path.fingerprint(at)).collect();
-        let key = { all.iter() }.fold(combine_hash(goal, 1), |key, &one| key.wrapping_add(combine_hash(one, 2)));
+        let key = { all.iter() }.fold(combine_hash(goal, 1), |key, &one| {
+            key.wrapping_add(combine_hash(one, 2))
+        });
         if let Some(model) = self.models.get(&key) {
             self.statistics.remembered += 1;
             return Decision::Satisfiable(model.clone());

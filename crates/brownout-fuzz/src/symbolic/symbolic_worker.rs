@@ -575,7 +575,7 @@ fn candidates(
     for (number, made) in directions.directions().iter().enumerate().skip(bound) {
         let Direction { pc, way } = made.direction;
         let key = [pc, way, image.0 as u64];
-        let key = key.into_iter().fold(made.before, mix);
+        let key = key.into_iter().fold(made.before, path_hash);
         if state.was_tried(key) {
             continue;
         }

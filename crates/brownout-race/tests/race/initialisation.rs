@@ -1,7 +1,7 @@
 //! Initialisation removal: HawkSet §3.1.3.
 
-use brownout_names::FunctionPattern;
 use brownout_libraries::AllocatedSize;
+use brownout_names::FunctionPattern;
 use brownout_race::CustomAllocator;
 
 use crate::target_run::*;

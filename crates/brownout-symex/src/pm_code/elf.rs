@@ -24,6 +24,7 @@ pub(crate) struct Image {
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub address: u64,
+    pub file_offset: u64,
     pub bytes: Vec<u8>,
 }
 
@@ -58,6 +59,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<(Image, Symbols), String> {
     let segments = executable.filter_map(|header| {
         Some(Segment {
             address: header.p_vaddr(endian),
+            file_offset: header.p_offset(endian),
             bytes: header.data(endian, bytes).ok()?.to_vec(),
         })
     });

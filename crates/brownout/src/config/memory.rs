@@ -8,8 +8,8 @@
 //! A function is named as for `--watch`, and returns the address of what it has allocated. The size is the argument with the index `size`,
 //! or always `bytes`.
 
-use brownout_names::FunctionPattern;
 use brownout_libraries::AllocatedSize;
+use brownout_names::FunctionPattern;
 use brownout_race::CustomAllocator;
 use serde::Deserialize;
 

@@ -197,6 +197,9 @@ impl<'a> DiscoveryChecker<'a> {
             nothing_persistent,
             better_profile,
             trace,
+            // One input need not store to all files, or use them.
+            nothing_stored: _,
+            unmatched_patterns: _,
         } = lint(trace, self.settings, silent)?;
         for file in &subject.files {
             let known = &mut self.results.subject.files;

@@ -49,10 +49,10 @@ impl Beginning {
 
 /// What has to be done to restore the files of a run.
 pub struct Restoration {
-    steps: Vec<(PathBuf, Step)>,
+    steps: Vec<(PathBuf, FileRestoration)>,
 }
 
-enum Step {
+enum FileRestoration {
     Remove,
     Write(StartingContent),
 }
@@ -119,8 +119,8 @@ impl Restoration {
     pub fn restore(&self) -> Result<(), Failure> {
         for (path, step) in &self.steps {
             let restored = match step {
-                Step::Remove => fs::remove_file(path),
-                Step::Write(start) => write(path, start),
+                FileRestoration::Remove => fs::remove_file(path),
+                FileRestoration::Write(start) => write(path, start),
             };
             restored.map_err(|source| restore_error(path, source))?;
         }
@@ -135,7 +135,11 @@ fn restore_error(path: &Path, source: io::Error) -> Failure {
 
 impl FirstMapped<'_> {
     /// What restores the file, if anything is to be done; or why nothing does.
-    fn step(&self, beginning: &Beginning, here: &Path) -> io::Result<Result<Option<Step>, String>> {
+    fn step(
+        &self,
+        beginning: &Beginning,
+        here: &Path,
+    ) -> io::Result<Result<Option<FileRestoration>, String>> {
         let is_gone = |why: &str| {
             // Of a file that the run does not rely on, or that held nothing, there is nothing to restore.
             match self.is_persistent && !is_zero(&self.start.content) {
@@ -169,7 +173,7 @@ impl FirstMapped<'_> {
             return Ok(Err("it is not a regular file".to_owned()));
         }
         if beginning.is_before(&found) {
-            return Ok(Ok(Some(Step::Remove)));
+            return Ok(Ok(Some(FileRestoration::Remove)));
         }
         let start = &self.start;
         if start.has_lost_bytes {
@@ -183,7 +187,7 @@ impl FirstMapped<'_> {
                 "its length has changed without being recorded".to_owned()
             ));
         }
-        Ok(Ok(Some(Step::Write(start.clone()))))
+        Ok(Ok(Some(FileRestoration::Write(start.clone()))))
     }
 }
 

@@ -4,8 +4,8 @@
 //! first candidate. As long as the patched trace still shows the finding of a task, the task takes its next candidate. Then each
 //! repair that another one follows in its block, with no jump in between, is left out for trial (the reduction of §3.4.2): if nothing
 //! comes back, it stays out. What other repairs happen to flush does not count: on other paths they flush something else, or too late.
-//! Fences are left out in the same way. Only if at last a finding comes back without any one of the flushes and fences, the repairs count as
-//! minimal.
+//! Fences are left out in the same way. The repairs count as minimal only if, at last, a finding comes back without any one of the flushes
+//! and fences.
 
 use brownout_fix::{AddedCounts, RepairOperation, RepairRefusal};
 use brownout_report::{Finding, FindingId, Severity};

@@ -167,8 +167,8 @@ mod tests {
         let damage = Reason::other("the trace is damaged");
         let cases = vec![
             case(&[], Some((3, &[]))),
-            case(&[damage.clone()], Some((1, &[]))),
-            case(&[damage], Some((1, &[]))),
+            case(std::slice::from_ref(&damage), Some((1, &[]))),
+            case(std::slice::from_ref(&damage), Some((1, &[]))),
         ];
         let expected = "2 inputs, first id:000001: the trace is damaged";
         let shortfall = (ExitCode::NothingTested, expected.to_owned());

@@ -58,7 +58,7 @@ use passed_recoveries::doubts;
 pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
-pub use recovery_reads::{ReadFindings, reads_summary, withdraw_acquittals};
+pub use recovery_reads::{ReadFindings, reads_summary};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
 pub use scope_check::check_scope;
@@ -134,7 +134,7 @@ pub fn crash_test(
     left_out.tested_behaviours = ending.extent.remembered;
     let Shown {
         mut findings,
-        mut judged,
+        judged,
         shortfalls: incomplete_images,
     } = results.shown(&left_out, |_| true);
     let examined_reads = unpersisted.is_some();
@@ -145,7 +145,7 @@ pub fn crash_test(
     if results.failed() == 0 {
         let read = &tested.read_findings;
         let doubts = doubts(&prepared, plan, read, trace.events(), &mut monitor)?;
-        doubts.note(&mut reads, &mut judged);
+        doubts.note(&mut reads);
         gaps.extend(doubts.gaps);
         hidden = doubts.nothing_tested;
     }

@@ -644,7 +644,10 @@ impl Results {
         }
         self.findings = self.with_other_runs(settings);
         self.wrappers.mark(&mut self.findings);
-        settings.levels.settle(&mut self.findings);
+        let doubts = self.reads.as_ref().map(|reads| &reads.doubts);
+        if doubts.is_none_or(Vec::is_empty) {
+            settings.levels.settle(&mut self.findings);
+        }
         let rules = self.rules(settings);
         let mut report = Report::new(self.subject, rules, self.findings);
         report.fail_on = settings.fail_on;

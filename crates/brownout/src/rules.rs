@@ -128,7 +128,7 @@ impl RuleLevels {
         self.levels.get(rule) == Some(&RuleLevel::Off)
     }
 
-    /// Gives findings whose severity depends on crash testing the one that they have in the end.
+    /// Gives findings whose severity depends on crash testing the one that they have in the end, if recovery checks what crashes change.
     pub fn settle(&self, findings: &mut [Finding]) {
         for finding in findings {
             if self.levels.get(&finding.rule) == Some(&RuleLevel::UnlessPassed) {

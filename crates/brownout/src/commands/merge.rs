@@ -12,7 +12,7 @@ use crate::arguments::MergeArgs;
 use crate::console::Console;
 use crate::crash_test::{
     CrashTest, ReadFindings, Shown, coverage_sentence, merged_coverage, merged_shortfall,
-    none_tested, reads_summary, withdraw_acquittals,
+    none_tested, reads_summary,
 };
 use crate::decisions::Decisions;
 use crate::earlier_findings::{self, FindingsOf};
@@ -93,16 +93,15 @@ fn joined(parts: Parts) -> CrashTest {
     let gap = parts.gap();
     let Shown {
         findings,
-        mut judged,
+        judged,
         mut shortfalls,
     } = parts.results.shown(&parts.left_out, |_| true);
     let mut reads = parts.results.reads.as_ref().map(reads_summary);
-    if let Some(reads) = &mut reads {
-        reads.doubts.clone_from(&parts.doubts);
-    }
     // What fails in another part shows that recovery checks something.
-    if !parts.doubts.is_empty() && parts.results.failed() == 0 {
-        withdraw_acquittals(&mut judged);
+    if let Some(reads) = &mut reads
+        && parts.results.failed() == 0
+    {
+        reads.doubts.clone_from(&parts.doubts);
     }
     let cut_short = |reason: &Reason| reason.kind == ReasonKind::CutShort;
     let is_complete = gap.is_none() && !parts.reasons.iter().any(cut_short);

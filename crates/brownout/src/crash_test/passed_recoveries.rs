@@ -6,11 +6,8 @@ use super::hidden_status::{HiddenStatus, hidden_status};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
-use super::recovery_reads::{
-    ReadFindings, accepted_alterations, unobserved, unread_changes, withdraw_acquittals,
-};
+use super::recovery_reads::{ReadFindings, accepted_alterations, unobserved, unread_changes};
 use crate::failure::Failure;
-use crate::suspects::JudgedSuspect;
 
 /// Why a test in which every recovery passes shows less than it seems to.
 pub struct Doubts {
@@ -21,13 +18,10 @@ pub struct Doubts {
 }
 
 impl Doubts {
-    /// Notes them in what is known about the reads of recovery, and takes back that findings are harmless.
-    pub fn note(&self, reads: &mut ReadsSummary, judged: &mut [JudgedSuspect]) {
+    /// Notes them in what is known about the reads of recovery.
+    pub fn note(&self, reads: &mut ReadsSummary) {
         let all = self.gaps.iter().chain(&self.nothing_tested);
         reads.doubts = all.cloned().collect();
-        if !reads.doubts.is_empty() {
-            withdraw_acquittals(judged);
-        }
     }
 }
 

@@ -341,7 +341,7 @@ fn the_last_line_is_what_to_do_next() {
 #[test]
 fn the_model_for_a_program_that_syncs_and_never_flushes_is_named() {
     let dir = TestDir::compiled(&["-g", "-DSYNC=MS_SYNC"]);
-    let hint = "`--model msync` judges it";
+    let hint = "use `--model msync` to check it";
     let run = dir.check(&[], &[]);
     assert_eq!(run.status, Some(0), "{}", run.stderr);
     assert_eq!(run.stderr.matches(hint).count(), 1, "{}", run.stderr);

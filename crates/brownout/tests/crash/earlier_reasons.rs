@@ -95,7 +95,7 @@ fn a_search_for_races_that_could_not_be_made_does_not_pass_later() {
     let race = dir.brownout(&["race", "trace", "--out", "results"]);
     assert_eq!(race.status, Some(3), "{}", race.stderr);
     let run = dir.crash(&["--out", "results"]);
-    assert_inconclusive(&dir, &run, "results", "the trace has no loads");
+    assert_inconclusive(&dir, &run, "results", "the trace contains no loads");
     let results = run_file(&dir.path("results"));
     assert_eq!(
         results["rules"]["persistency-race"],

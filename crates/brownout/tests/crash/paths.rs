@@ -94,7 +94,7 @@ fn a_token_of_another_trace_is_refused() {
     dir.record(&[], &["3", "early"]);
     let run = dir.brownout(&["replay", "trace", token]);
     assert_eq!(run.status, Some(2));
-    assert!(run.stderr.contains("another trace"), "{}", run.stderr);
+    assert!(run.stderr.contains("a different trace"), "{}", run.stderr);
 }
 
 #[test]

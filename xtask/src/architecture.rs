@@ -19,8 +19,9 @@ use crate::checkout_copy::{copy_checkout, write_file};
 use crate::shell::{cargo, root, step, target_dir};
 
 /// The crates with code for one architecture. Each has a skeleton of the same name.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "brownout-engine",
+    "brownout-fix",
     "brownout-recovery",
     "brownout-runtime",
     "brownout-symbols",

@@ -1,10 +1,9 @@
 //! The helper that a repair adds to a file without an idiom of its own: it writes cache lines back with the best instruction
 //! that the CPU has.
 //!
-//! A bare `clwb` is an invalid instruction on older CPUs, so the helper asks CPUID. The instructions are spelled with a prefix
-//! before `clflush` and `xsaveopt`, so that no compiler flag is needed. The guard lets a header and the file that includes it have the
-//! helper both.
+//! The guard lets a header and the file that includes it have the helper both.
 
+use crate::arch::{C_WRITE_BACK, C_WRITE_BACK_HEADERS, RUST_WRITE_BACK};
 use crate::edit::Edit;
 use crate::idiom::includes;
 use crate::syntax::{SourceLanguage, SourceTree, descendants};
@@ -14,11 +13,7 @@ pub(crate) const WRITE_BACK: &str = "pm_write_back";
 /// The name of the helper under the model `msync`.
 pub(crate) const SYNC: &str = "pm_sync";
 
-const C_WRITE_BACK: &str = include_str!("../helpers/pm_write_back.c");
-
 const C_SYNC: &str = include_str!("../helpers/pm_sync.c");
-
-const RUST_WRITE_BACK: &str = include_str!("../helpers/pm_write_back.rust");
 
 const RUST_SYNC: &str = include_str!("../helpers/pm_sync.rust");
 
@@ -36,7 +31,7 @@ pub(crate) fn add(name: &str, source: &SourceTree, offset: usize) -> Vec<Edit> {
     }
     let (text, headers): (_, &[&str]) = match name {
         SYNC => (C_SYNC, &["stdlib.h", "sys/mman.h", "unistd.h"]),
-        _ => (C_WRITE_BACK, &["cpuid.h"]),
+        _ => (C_WRITE_BACK, C_WRITE_BACK_HEADERS),
     };
     let missing = headers.iter().filter(|header| !includes(source, header));
     let included: String = missing

@@ -6,6 +6,7 @@
 //! This crate neither prints nor runs anything. Its callers know the findings, judge traces and write files.
 #![forbid(unsafe_code)]
 
+mod arch;
 mod diff;
 mod edit;
 mod evaluation;

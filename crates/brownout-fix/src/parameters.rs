@@ -1,10 +1,11 @@
-//! The pointers that a function is given, and the registers in which the System V calling convention passes them.
+//! The pointers that a function is given, and the registers in which the calling convention passes them.
 //!
 //! Can miss: pointers behind a type name (`typedef struct s *handle`), and parameters behind one whose size is not known from its
 //! type (a structure by value, a generic type): these get no register.
 
 use tree_sitter::Node;
 
+use crate::arch::ARGUMENT_REGISTERS;
 use crate::hoisting::function_name;
 use crate::macros::MacroDefinitions;
 use crate::statement::Statement;
@@ -79,8 +80,12 @@ impl PointerParameters {
                 Passing::Unknown => break,
             }
         }
-        found.registers.retain(|register| *register < 6);
-        found.stored = found.stored.filter(|register| *register < 6);
+        found
+            .registers
+            .retain(|register| *register < ARGUMENT_REGISTERS);
+        found.stored = found
+            .stored
+            .filter(|register| *register < ARGUMENT_REGISTERS);
         Some(found)
     }
 }

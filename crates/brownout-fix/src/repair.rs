@@ -3,6 +3,7 @@
 use brownout_libraries::{PoolNames, drain_call, log_call, persisting_calls};
 
 use crate::RepairRefusal;
+use crate::arch::{C_FENCE, FENCE_INTRINSIC, INTRINSIC_HEADERS, RUST_FENCE};
 use crate::edit::Edit;
 use crate::function_copy::{CopiedFunction, FunctionCopy, copy_chain};
 use crate::helper::{self, SYNC, WRITE_BACK};
@@ -745,19 +746,18 @@ impl<'a> RepairRequest<'a> {
             };
         }
         if self.source.language == SourceLanguage::Rust {
-            let fence = "std::arch::asm!(\"sfence\", options(nostack, preserves_flags))";
             return match statement.is_unsafe() {
-                true => format!("{fence};"),
-                false => format!("{UNSAFE} {{ {fence} }};"),
+                true => format!("{RUST_FENCE};"),
+                false => format!("{UNSAFE} {{ {RUST_FENCE} }};"),
             };
         }
         if let Some(drain) = drain_call(&|header| includes(self.source, header)) {
             return format!("{drain}();");
         }
-        let fence = if includes(self.source, "mmintrin.h") || includes(self.source, "immintrin.h") {
-            "_mm_sfence();"
-        } else {
-            "__builtin_ia32_sfence();"
+        let mut headers = INTRINSIC_HEADERS.iter();
+        let fence = match headers.any(|header| includes(self.source, header)) {
+            true => FENCE_INTRINSIC,
+            false => C_FENCE,
         };
         fence.to_owned()
     }

@@ -13,6 +13,7 @@ use brownout_libraries::{MemoryEffect, StoredLength, converts_identifier, memory
 use tree_sitter::Node;
 
 use crate::RepairRefusal;
+use crate::arch::{is_streaming_store, vector_length};
 use crate::evaluation::{
     MemoryKind, changes_own_address, memory_read, order_matters, reads_object,
 };
@@ -337,7 +338,7 @@ fn call_target<'s>(
             let length = vector_length(name).unwrap_or_default();
             bytes(argument(0)?, Length::Constant(length))
         }
-        name if name.starts_with("_mm_stream_") => bytes(argument(0)?, Length::Pointee),
+        name if is_streaming_store(name) => bytes(argument(0)?, Length::Pointee),
         // A method of an atomic object.
         "store" | "exchange" | "fetch_add" | "fetch_sub" | "fetch_or" | "fetch_and"
         | "fetch_xor" => {
@@ -381,19 +382,6 @@ fn is_atomic(name: &str) -> bool {
     let only_reads =
         name.contains("load") || name.contains("fence") || name.contains("is_lock_free");
     !only_reads && families.iter().any(|family| name.starts_with(family))
-}
-
-/// The length of what a vector instruction of that name stores.
-fn vector_length(name: &str) -> Option<&'static str> {
-    let widths = [("_mm_", "16"), ("_mm256_", "32"), ("_mm512_", "64")];
-    let (prefix, width) = widths.iter().find(|(prefix, _)| name.starts_with(prefix))?;
-    let operation = &name[prefix.len()..];
-    // Those of single numbers are named after them.
-    let is_single = ["_si32", "_si64", "_ss", "_sd", "_pi"]
-        .iter()
-        .any(|end| operation.ends_with(end));
-    let stores = operation.starts_with("store") || operation.starts_with("stream");
-    (stores && !is_single).then_some(width)
 }
 
 fn rust_call<'s>(

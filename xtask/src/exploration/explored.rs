@@ -15,8 +15,23 @@ pub struct ExploredRecovery {
     /// `None` if it ran natively, to confirm a failure or to try a finding of lint.
     pub reads: Option<Reads>,
     pub status: i64,
-    /// What it printed, if it did not pass.
+    /// What it printed, if it did not pass. brownout shortens long lines, and marks that with `…`.
     pub output: Option<String>,
+}
+
+impl ExploredRecovery {
+    /// Whether it printed this, as far as its output is kept.
+    pub fn may_print(&self, transcript: &str) -> bool {
+        match self
+            .output
+            .as_deref()
+            .map(|kept| (kept, kept.strip_suffix('…')))
+        {
+            None => true,
+            Some((_, Some(beginning))) => transcript.starts_with(beginning),
+            Some((whole, None)) => whole == transcript,
+        }
+    }
 }
 
 /// All that an exploration says about itself.

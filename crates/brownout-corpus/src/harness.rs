@@ -16,6 +16,8 @@ use crate::run::{Ended, run};
 
 /// Compiling and running a program of a few lines takes far less, also on a busy machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
+/// The time limit of the crash tests of a program, below [`LIMIT`].
+const TIME_LIMIT: &str = "100s";
 
 /// Where programs are built and run.
 #[derive(Clone, Debug)]
@@ -138,6 +140,10 @@ impl Harness {
         if let Some(recover) = &program.recover {
             // Programs are judged in parallel already.
             command.args(["--jobs", "1", "--recover", &fill_command(recover, &places)]);
+            // On a busy machine, the default may end a test before it has tried everything. Other strategies have no limit.
+            if !program.options.iter().any(|word| word == "--strategy") {
+                command.args(["--time-limit", TIME_LIMIT]);
+            }
         }
         if let Some(client) = &program.client {
             command.args(["--client", &fill_command(client, &places)]);
@@ -355,6 +361,8 @@ mod tests {
             "1",
             "--recover",
             "'/built here/a' /pools/a",
+            "--time-limit",
+            TIME_LIMIT,
             "--client",
             "'/built here/a' ask",
             "--",

@@ -13,9 +13,13 @@ static struct counter *counter;
 static void acquire(void) {
   while (__atomic_exchange_n(&counter->lock, 1, __ATOMIC_ACQUIRE))
     sched_yield();
+  PERSIST(counter->lock);
 }
 
-static void release(void) { __atomic_store_n(&counter->lock, 0, __ATOMIC_RELEASE); }
+static void release(void) {
+  __atomic_store_n(&counter->lock, 0, __ATOMIC_RELEASE);
+  PERSIST(counter->lock);
+}
 
 static void *reader(void *unused) {
   await_turn(0);
@@ -32,7 +36,6 @@ static void *writer(void *unused) {
   MOV(counter->count, 7);
   PERSIST(counter->count);
   release();
-  PERSIST(counter->lock);
   return unused;
 }
 

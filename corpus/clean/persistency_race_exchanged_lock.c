@@ -9,6 +9,7 @@ static struct line *pm;
 static void acquire(void) {
   while (__atomic_exchange_n(&pm[0].word[0], 1, __ATOMIC_SEQ_CST))
     sched_yield();
+  PERSIST(pm[0]);
 }
 
 static void release(void) { XCHG(pm[0].word[0], 0); }

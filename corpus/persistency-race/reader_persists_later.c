@@ -11,7 +11,7 @@ static void *reader(void *unused) {
   for (int round = 1; round < 3; round++) {
     STORE(pm[round].word[0], LOAD(pm[0].word[0]));
     FLUSH(pm[round]);
-    PERSIST(pm[0]);
+    PERSIST(pm[0]); // expect: fence-orders-many, redundant-flush
   }
   end_turn();
   return unused;

@@ -20,6 +20,9 @@ use crate::{
 /// Packages that are not published: they test the others.
 const UNPUBLISHED: [&str; 4] = ["differential", "seeded-random", "semantics", "xtask"];
 
+/// The Cargo home with which packages are built.
+const PACKAGE_HOME: &str = "package-home";
+
 /// `cargo xtask ci`
 pub fn ci(args: Args) -> Result<()> {
     args.finish()?;
@@ -93,7 +96,39 @@ pub fn package(args: Args) -> Result<()> {
     for name in UNPUBLISHED {
         command.args(["--exclude", name]);
     }
+    forget_built_packages()?;
     step(command.env("CARGO_HOME", cargo_home_without_sources()?))
+}
+
+/// Lets Cargo compile the packages of siblings again: it takes packages of one version for equal, also those of an earlier commit.
+fn forget_built_packages() -> Result<()> {
+    let built = target_dir()?.join("debug");
+    let Ok(entries) = fs::read_dir(built.join("deps")) else {
+        // Nothing was built yet.
+        return Ok(());
+    };
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_stem().and_then(|name| name.to_str());
+        let unit = name.and_then(|name| name.rsplit_once('-'));
+        let Some((package, hash)) = unit.filter(|(package, _)| package.starts_with("brownout"))
+        else {
+            continue;
+        };
+        let is_list = path.extension().is_some_and(|extension| extension == "d");
+        if is_list && fs::read_to_string(&path)?.contains(PACKAGE_HOME) {
+            let unit = format!("{}-{hash}", package.replace('_', "-"));
+            remove_folder(&built.join(".fingerprint").join(unit))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// A directory that shares all with the user's Cargo home but the unpacked sources.
@@ -105,11 +140,8 @@ fn cargo_home_without_sources() -> Result<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
         .context("neither CARGO_HOME nor HOME is set")?;
-    let home = target_dir()?.join("package-home");
-    match fs::remove_dir_all(&home) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
+    let home = target_dir()?.join(PACKAGE_HOME);
+    remove_folder(&home)?;
     link_all_but(&shared, "registry", &home)?;
     link_all_but(&shared.join("registry"), "src", &home.join("registry"))?;
     Ok(home)

@@ -8,7 +8,7 @@
 //! is one.
 //!
 //! Deviates from the paper: positions in the trace take the place of counted accesses in clocks, and a pair is compared from the store to
-//! its end ([`pairs`](crate::pairs)). Initialisation removal leaves out more ([`lines`](crate::lines)): also stores that are overwritten
+//! its end ([`pairs`]). Initialisation removal leaves out more ([`lines`]): also stores that are overwritten
 //! before another thread can see them, and what a thread loads from bytes that it has initialised itself. A reader that persists what it
 //! has read, before it stores anything, is no race. A semaphore that a thread waits for and posts itself is a lock.
 //!

@@ -382,13 +382,9 @@ impl Target {
     }
 }
 
-/// What precedes the number of records that threads drew and never finished.
-const UNFINISHED: &str = "unfinished records: ";
-
 /// Whether a note of a trace says that records were lost.
 pub fn is_lost_record(note: &str) -> bool {
-    let unfinished = note.split_once(UNFINISHED).map(|(_, count)| count);
-    note.contains(LATER_RECORDS_LOST) || unfinished.is_some_and(|count| !count.starts_with("0;"))
+    note.contains(LATER_RECORDS_LOST)
 }
 
 /// Adds the end of the target to its events.
@@ -413,7 +409,7 @@ fn conclude<D: EventDestination>(
         if losses != Losses::default() {
             let Losses { numbers, found } = losses;
             sink.remark(&format!(
-                "threads were killed while they were being recorded ({UNFINISHED}{numbers}; stores reconstructed from the \
+                "threads were killed while they were being recorded (unfinished records: {numbers}; stores reconstructed from the \
                  content of the files, without their calling contexts: {found})"
             ))?;
         }

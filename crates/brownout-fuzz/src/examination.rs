@@ -44,7 +44,7 @@ impl CaseCrashes {
     pub fn tested(&self) -> CrashesTested {
         let mut kinds = self.reasons.0.iter().map(|reason| reason.kind);
         let is_partial =
-            |kind| matches!(kind, ReasonKind::CoverageGap | ReasonKind::UndecidedTrials);
+            |kind: ReasonKind| kind.is_of_untried_crashes() || kind == ReasonKind::UndecidedTrials;
         match (self.reasons.0.is_empty(), kinds.all(is_partial)) {
             (true, _) => CrashesTested::Completely,
             (false, false) => CrashesTested::Refused,
@@ -84,7 +84,7 @@ mod tests {
         let examination = CaseExamination {
             reasons: Reasons(vec![Reason::other("the trace is damaged")]),
             gaps: vec!["no lines".to_owned()],
-            crashes: Some(crashes(2, &[ReasonKind::CoverageGap])),
+            crashes: Some(crashes(2, &[ReasonKind::NotReordered])),
         };
         let json = serde_json::to_string(&examination).unwrap();
         let again: CaseExamination = serde_json::from_str(&json).unwrap();

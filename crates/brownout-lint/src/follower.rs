@@ -68,6 +68,8 @@ pub(crate) struct Follower<A> {
     /// not count.
     pub(crate) persists_by_instruction: bool,
     pub(crate) store_counts: StoreCounts,
+    /// Files that the kernel has written to.
+    pub(crate) written_files: FxHashSet<FileId>,
     /// Processes that ended by themselves.
     pub(crate) completed: FxHashSet<ProcessId>,
     pub(crate) site_keys: SiteKeys<A>,
@@ -91,6 +93,7 @@ impl<A: Attribution> Follower<A> {
             failed_syncs: FailedSyncs::default(),
             persists_by_instruction: false,
             store_counts: StoreCounts::default(),
+            written_files: FxHashSet::default(),
             completed: FxHashSet::default(),
             site_keys: SiteKeys::new(attribution),
             oracles: Oracles::default(),

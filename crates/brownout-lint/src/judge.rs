@@ -148,6 +148,7 @@ fn file_stores<A: Attribution>(
             file: candidate.file,
             stores: follower.store_counts.of(candidate.file),
             never_guaranteed: lost.map(|lost| lost.count).sum(),
+            is_written: follower.written_files.contains(&candidate.file),
         }
     });
     counted.collect()

@@ -49,6 +49,8 @@ pub struct FileStores {
     pub stores: u64,
     /// Stores of the user's code that never became guaranteed, nor did what overwrote them.
     pub never_guaranteed: u64,
+    /// Whether system calls have written to it, too.
+    pub is_written: bool,
 }
 
 impl<A: Attribution> Lint<A> {

@@ -53,6 +53,16 @@ pub enum ReasonKind {
     Other,
 }
 
+impl ReasonKind {
+    /// Whether crash testing works, and has not tried all that it should: more of it helps.
+    pub fn is_of_untried_crashes(self) -> bool {
+        matches!(
+            self,
+            Self::CoverageGap | Self::NotReordered | Self::CutShort
+        )
+    }
+}
+
 impl Reason {
     pub fn new(kind: ReasonKind, text: impl Into<String>) -> Self {
         let text = text.into();

@@ -58,6 +58,7 @@ use passed_recoveries::doubts;
 pub use plan::{Plan, check_selectable, scope};
 pub use point_filters::PointFilters;
 use preparation::prepare;
+use recovery_reads::unobserved;
 pub use recovery_reads::{ReadFindings, reads_summary};
 use remembering::remember;
 pub use resumption::{check_resumable, check_same_test};
@@ -147,6 +148,7 @@ pub fn crash_test(
         let doubts = doubts(&prepared, plan, read, trace.events(), &mut monitor)?;
         doubts.note(&mut reads);
         gaps.extend(doubts.gaps);
+        gaps.extend(unobserved(&prepared.reads.observed));
         hidden = doubts.nothing_tested;
     }
     let coverage = coverage_of(plan, results, ending, &monitor);

@@ -205,9 +205,9 @@ fn pointer_rule() -> &'static str {
         .map_or_else(Default::default, |rule| rule.id)
 }
 
-/// Says that the target stores nothing to its persistent files, if that is so.
+/// Says that the target neither stores nor writes anything to its persistent files, if that is so.
 fn nothing_stored(files: &[FileStores], definitions: &Definitions) -> Option<String> {
-    if files.iter().any(|file| file.stores > 0) {
+    if files.iter().any(|file| file.stores > 0 || file.is_written) {
         return None;
     }
     let names = files.iter().filter_map(|file| definitions.file(file.file));

@@ -150,7 +150,7 @@ fn untested(report: &Report) -> Option<Untested<'_>> {
         ReasonKind::NothingRead => Some(Untested::NothingRead),
         ReasonKind::HiddenStatus => Some(Untested::HiddenStatus),
         ReasonKind::UnrecordedProgram => Some(Untested::UnrecordedProgram),
-        ReasonKind::CoverageGap => {
+        kind if kind.is_of_untried_crashes() => {
             let command = conclusion.crash.as_ref()?.continue_with.as_deref();
             command.map(Untested::Rest)
         }

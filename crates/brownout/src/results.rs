@@ -197,10 +197,15 @@ impl Results {
     }
 
     /// Notes patterns that match no file of the run: what the user wants to be tested with them was not.
-    pub fn note_unmatched(&mut self, unmatched: Option<String>) {
-        if let Some(why) = unmatched {
-            let reason = Reason::new(ReasonKind::UnmatchedPattern, why);
-            self.fall_short(ExitCode::NothingTested, reason);
+    /// Patterns of a configuration file need not concern each program.
+    pub fn note_unmatched(&mut self, unmatched: Option<String>, settings: &Settings) {
+        match unmatched {
+            Some(why) if settings.patterns_are_configured => self.subject.gaps.push(why),
+            Some(why) => {
+                let reason = Reason::new(ReasonKind::UnmatchedPattern, why);
+                self.fall_short(ExitCode::NothingTested, reason);
+            }
+            None => {}
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Settings {
     /// Which rules are on, and their severities.
     pub levels: RuleLevels,
     pub patterns: Vec<OsString>,
+    /// Whether they come from a configuration file.
+    pub patterns_are_configured: bool,
     pub suppressions: Vec<PathBuf>,
     pub gen_suppressions: bool,
     pub baseline: Option<PathBuf>,
@@ -63,6 +65,7 @@ impl Settings {
             fail_on: FailOn::default(),
             levels: RuleLevels::default(),
             patterns: Vec::new(),
+            patterns_are_configured: false,
             suppressions: Vec::new(),
             gen_suppressions: false,
             baseline: None,
@@ -110,6 +113,7 @@ impl Settings {
         }
         let mut suppressions = config.suppressions;
         suppressions.extend(arguments.suppressions.iter().cloned());
+        let patterns_are_configured = patterns.is_empty() && !config.pm.is_empty();
         let patterns = if patterns.is_empty() {
             config.pm
         } else {
@@ -126,6 +130,7 @@ impl Settings {
                 levels: config.rules,
             },
             patterns,
+            patterns_are_configured,
             suppressions,
             gen_suppressions: arguments.gen_suppressions,
             baseline: arguments.baseline.clone().or(config.baseline),

@@ -130,6 +130,7 @@ impl<A: Attribution> Follower<A> {
     /// The kernel wrote to the file. Earlier stores to these bytes are gone, and making the new content durable is up
     /// to the file system; but flushing the lines is not redundant.
     pub(crate) fn file_written(&mut self, file: FileId, bytes: Range<u64>) {
+        self.written_files.insert(file);
         self.discard(file, bytes.clone());
         let len = bytes.end - bytes.start;
         for (offset, _, _) in line_parts(bytes.start, len) {

@@ -121,7 +121,7 @@ fn examine(
     results.shortfalls.extend(failed);
     let mut notes = lint_run.trace.notes().clone();
     end.notes.iter().for_each(|note| notes.add(note));
-    results.note_unmatched(lint_run.unmatched_patterns);
+    results.note_unmatched(lint_run.unmatched_patterns, settings);
     results.note(&notes);
     let compared = unrecorded_changes(&lint_run.trace, &settings.patterns, console)?;
     results.compared(compared, console);

@@ -88,7 +88,7 @@ pub fn run(arguments: &CrashArgs, console: &Console) -> Result<ExitCode, Failure
     results.shortfalls.extend(trace.shortfall());
     let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
     results.shortfalls.extend(failed);
-    results.note_unmatched(examined.unmatched_patterns);
+    results.note_unmatched(examined.unmatched_patterns, &settings);
     results.note(trace.notes());
     let compared = unrecorded_changes(&trace, &plan.patterns, console)?;
     results.compared(compared, console);

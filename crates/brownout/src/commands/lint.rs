@@ -38,7 +38,7 @@ pub fn run(arguments: &LintArgs, console: &Console) -> Result<ExitCode, Failure>
     results.shortfalls.extend(run.trace.shortfall());
     let failed = target_outcome::recorded_failure(&run.trace, &settings.target_success);
     results.shortfalls.extend(failed);
-    results.note_unmatched(run.unmatched_patterns);
+    results.note_unmatched(run.unmatched_patterns, &settings);
     results.note(run.trace.notes());
     let compared = unrecorded_changes(&run.trace, &settings.patterns, console)?;
     results.compared(compared, console);

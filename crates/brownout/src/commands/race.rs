@@ -58,7 +58,7 @@ pub fn run(arguments: &RaceArgs, console: &Console) -> Result<ExitCode, Failure>
     results.shortfalls.extend(trace.shortfall());
     let failed = target_outcome::recorded_failure(&trace, &settings.target_success);
     results.shortfalls.extend(failed);
-    results.note_unmatched(run.unmatched_patterns.take());
+    results.note_unmatched(run.unmatched_patterns.take(), &settings);
     results.note(trace.notes());
     let compared = unrecorded_changes(&trace, &settings.patterns, console)?;
     results.compared(compared, console);

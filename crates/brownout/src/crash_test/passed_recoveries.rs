@@ -6,7 +6,7 @@ use super::hidden_status::{HiddenStatus, hidden_status};
 use super::monitor::CrashTestMonitor;
 use super::plan::Plan;
 use super::preparation::Prepared;
-use super::recovery_reads::{ReadFindings, accepted_alterations, unobserved, unread_changes};
+use super::recovery_reads::{ReadFindings, accepted_alterations, unread_changes};
 use crate::failure::Failure;
 
 /// Why a test in which every recovery passes shows less than it seems to.
@@ -52,6 +52,5 @@ pub fn doubts(
         let accepted = accepted_alterations((run, survey), observed, times, plan, monitor)?;
         doubts.gaps.extend(accepted);
     }
-    doubts.gaps.extend(unobserved(observed));
     Ok(doubts)
 }

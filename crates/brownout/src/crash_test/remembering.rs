@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use brownout_crash::{ExploredBehaviours, ExploredPages, TestConfiguration, TestedBehaviour};
-use brownout_report::{Reason, ReasonKind};
+use brownout_report::Reason;
 
 use crate::behaviour_memory::{BehaviourMemory, Remembered};
 
@@ -47,7 +47,7 @@ pub fn remember(
     let nothing = |why: &str| Ok(format!("nothing was added to `{path}`: {why}"));
     if shortfalls
         .iter()
-        .any(|why| why.kind != ReasonKind::CoverageGap)
+        .any(|why| !why.kind.is_of_untried_crashes())
     {
         return nothing("the test was inconclusive");
     }

@@ -218,7 +218,7 @@ impl<'a> DiscoveryChecker<'a> {
         }
         let mut examination = CaseExamination {
             reasons: reasons(&part, 0),
-            gaps: part.subject.gaps.clone(),
+            gaps: Vec::new(),
             crashes: None,
         };
         let before = part.shortfalls.len();
@@ -235,6 +235,7 @@ impl<'a> DiscoveryChecker<'a> {
             Some(_) => examination.crashes = Some(CaseCrashes::default()),
             None => {}
         }
+        examination.gaps.clone_from(&part.subject.gaps);
         Ok((part, examination))
     }
 
@@ -412,7 +413,7 @@ impl<'a> DiscoveryChecker<'a> {
         }
         for sentence in self.failures {
             let why = format!("an input could not be examined: {sentence}");
-            results.fall_short(ExitCode::Usage, Reason::other(why));
+            results.fall_short(ExitCode::NothingTested, Reason::other(why));
         }
         self.results
     }

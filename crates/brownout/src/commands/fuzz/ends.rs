@@ -52,13 +52,13 @@ impl CampaignEnd {
         let has_ended = ends.failed + ends.killed > 0;
         if has_ended && ends.succeeded == 0 {
             // What was found is there all the same.
-            let code = match self.has_bugs {
-                true => ExitCode::NothingTested,
-                false => ExitCode::TargetFailed,
+            let (code, kind) = match self.has_bugs {
+                true => (ExitCode::NothingTested, ReasonKind::Other),
+                false => (ExitCode::TargetFailed, ReasonKind::TargetFailed),
             };
             add(
                 code,
-                ReasonKind::TargetFailed,
+                kind,
                 format!(
                     "the program has never ended with status 0 in {executions}; give inputs that it accepts, with --seeds"
                 ),

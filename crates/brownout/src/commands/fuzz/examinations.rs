@@ -107,10 +107,7 @@ fn add_crashes(crashes: &[(u64, &CaseCrashes)], results: &mut Results) {
         results.fall_short(ExitCode::NothingTested, reason);
     }
     let is_refused = |reason: &&Reason| {
-        !matches!(
-            reason.kind,
-            ReasonKind::CoverageGap | ReasonKind::UndecidedTrials
-        )
+        !reason.kind.is_of_untried_crashes() && reason.kind != ReasonKind::UndecidedTrials
     };
     let Some((case, crashes)) = refused.first() else {
         return;

@@ -226,7 +226,7 @@ impl Auto {
                             self.taken.contains(point),
                         ),
                     };
-                self.planned -= u64::from(is_planned);
+                self.planned = self.planned.saturating_sub(u64::from(is_planned));
                 if !(is_planned && is_proposed) {
                     next.push(crash);
                 }

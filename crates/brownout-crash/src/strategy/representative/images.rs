@@ -33,6 +33,9 @@ const MOST_LIVE: usize = 1 << 15;
 /// Stores of a behaviour that are torn at one time, at most: the newest.
 const MOST_TORN: usize = 16;
 
+/// A store of more bytes can be torn in more ways than are tried.
+const TWO_WORDS: u32 = 16;
+
 /// The stores during a behaviour that are looked at to recognise an earlier state.
 const LONGEST_WINDOW: usize = 1 << 16;
 
@@ -135,7 +138,9 @@ pub(super) fn plan(
             }
         }
         if model.tearing == Tearing::Words && model.profile.unit == LINE {
-            for (kept, torn) in torn_states(&time.stores, &chains, stores) {
+            let TornStates { tried, is_sample } = torn_states(&time.stores, &chains, stores);
+            planned.is_sample |= is_sample;
+            for (kept, torn) in tried {
                 let image = image(kept, Some(torn), OtherStores::All);
                 planned.others.push(image);
             }
@@ -144,12 +149,14 @@ pub(super) fn plan(
     planned
 }
 
+struct TornStates {
+    tried: Vec<(Kept, TornPart)>,
+    /// A crash can leave others.
+    is_sample: bool,
+}
+
 /// States in which a store is there in part.
-fn torn_states(
-    losable: &[StoreNumber],
-    chains: &[Chain],
-    stores: &RunStores,
-) -> Vec<(Kept, TornPart)> {
+fn torn_states(losable: &[StoreNumber], chains: &[Chain], stores: &RunStores) -> TornStates {
     let chain_of = |unit: UnitKey, event: EventIndex| {
         let mut chains = chains.iter().enumerate();
         chains.find_map(|(number, chain)| {
@@ -157,16 +164,26 @@ fn torn_states(
             Some((number, at?.ok()?))
         })
     };
+    let halves = |number: StoreNumber| {
+        let stored = stores.stored(number);
+        word_halves(
+            stored.offset,
+            stored.offset + u64::from(stored.len.max(1)) - 1,
+        )
+    };
     let wide = losable
         .iter()
         .rev()
-        .filter(|&&number| !stores.stored(number).is_locked);
-    let mut states = Vec::new();
-    for &number in wide.take(MOST_TORN) {
+        .copied()
+        .filter(|&number| !stores.stored(number).is_locked && halves(number).next().is_some());
+    let wide: Vec<StoreNumber> = wide.collect();
+    let has_more_words = |&number: &StoreNumber| stores.stored(number).len > TWO_WORDS;
+    let is_sample = wide.len() > MOST_TORN || wide.iter().any(has_more_words);
+    let mut tried = Vec::new();
+    for number in wide.into_iter().take(MOST_TORN) {
         let stored = stores.stored(number);
         let event = event_of(number, stores);
-        let last = stored.offset + u64::from(stored.len.max(1)) - 1;
-        for (line, words) in word_halves(stored.offset, last) {
+        for (line, words) in halves(number) {
             let unit = (stored.file, line);
             let Some((chain, at)) = chain_of(unit, event) else {
                 continue;
@@ -178,11 +195,11 @@ fn torn_states(
             };
             for mut kept in [full(chains), vec![0; chains.len()]] {
                 kept[chain] = u16::try_from(at).unwrap_or(u16::MAX);
-                states.push((kept, torn));
+                tried.push((kept, torn));
             }
         }
     }
-    states
+    TornStates { tried, is_sample }
 }
 
 fn event_of(store: StoreNumber, stores: &RunStores) -> EventIndex {
